@@ -1,0 +1,191 @@
+#include "integers.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gradwire {
+namespace {
+
+constexpr std::uint8_t unary_kind = 7;
+
+constexpr std::uint64_t unary_width(std::uint64_t v) noexcept { return v == 0 ? 1 : ((v + 1) >> 1) + 2; }
+
+// Bits of a unary block, taking each number as the smallest of its token: exact where no token has extra bits.
+std::uint64_t least_unary_bits(const TokenCounts& counts) noexcept {
+    std::uint64_t bits = 0;
+    for (unsigned s = 0; s < token_limit; ++s) bits += counts[s] * unary_width(token_base(s));
+    return bits;
+}
+
+std::uint32_t next_number(unsigned token, BitReader& extra) noexcept {
+    return token_base(token) + static_cast<std::uint32_t>(extra.get(extra_width(token)));
+}
+
+BitReader extra_reader(const TokenBlock& block) noexcept {
+    return {block.extra, block.extra + (block.extra_bits + 7) / 8};
+}
+
+std::uint64_t exact_unary_bits(const TokenBlock& block) noexcept {
+    BitReader extra = extra_reader(block);
+    std::uint64_t bits = 0;
+    for (std::size_t j = 0; j < block.size; ++j) bits += unary_width(next_number(block.tokens[j], extra));
+    return bits;
+}
+
+std::size_t write_unary(const TokenBlock& block, std::uint8_t* out) noexcept {
+    out[0] = unary_kind;
+    BitReader extra = extra_reader(block);
+    BitWriter bits(out + 1);
+    for (std::size_t j = 0; j < block.size; ++j) {
+        const std::uint32_t v = next_number(block.tokens[j], extra);
+        if (v == 0) {
+            bits.put(0, 1);
+            continue;
+        }
+        bits.put(1 | (v & 1) << 1, 2);
+        std::uint64_t ones = ((std::uint64_t{v} + 1) >> 1) - 1;
+        for (; ones >= 32; ones -= 32) bits.put(0xFFFFFFFF, 32);
+        bits.put((std::uint64_t{1} << ones) - 1, static_cast<unsigned>(ones) + 1);
+    }
+    return static_cast<std::size_t>(bits.finish() - out);
+}
+
+// Passes m numbers to sink(v) and returns the end of their stream.
+template <class Sink>
+const std::uint8_t* read_unary(const std::uint8_t* data, const std::uint8_t* end, std::size_t m, Sink&& sink) {
+    BitReader bits(data, end);
+    for (std::size_t j = 0; j < m; ++j) {
+        const std::uint64_t word = bits.peek();
+        if ((word & 1) == 0) {
+            bits.skip(1);
+            sink(0);
+            continue;
+        }
+        std::uint64_t ones = static_cast<unsigned>(std::countr_one(word >> 2));
+        bits.skip(2 + ones);
+        // peek promises 57 bits. Where ones fill them, more may follow; beyond the message's end there are zeros.
+        for (std::uint64_t more = ones < 55 ? 0 : 1; more != 0; ones += more) {
+            more = static_cast<unsigned>(std::countr_one(bits.peek()));
+            bits.skip(more);
+        }
+        bits.skip(1);
+        const std::uint64_t v = 2 * (ones + 1) - (word >> 1 & 1);
+        if (v >> 32) throw MessageError("the message has a number that reaches 2^32");
+        sink(static_cast<std::uint32_t>(v));
+    }
+    return bits.finish();
+}
+
+}  // namespace
+
+void TokenWriter::put(const std::uint32_t* v, std::size_t m) noexcept {
+    std::uint8_t* const tokens = tokens_ + size_;
+    for (std::size_t begin = 0; begin < m; begin += 64) {
+        const std::size_t end = std::min(m, begin + 64);
+        std::uint32_t all = 0;
+        for (std::size_t j = begin; j < end; ++j) all |= v[j];
+        if (all < plain_limit) {
+            for (std::size_t j = begin; j < end; ++j) tokens[j] = static_cast<std::uint8_t>(v[j]);
+            continue;
+        }
+        for (std::size_t j = begin; j < end; ++j) {
+            const Token token = v[j] < plain_limit ? Token{static_cast<std::uint8_t>(v[j]), 0} : wide_token(v[j]);
+            tokens[j] = token.token;
+            bits_.put(v[j] & ((1u << token.extra_width) - 1), token.extra_width);
+            extra_bits_ += token.extra_width;
+        }
+    }
+    size_ += m;
+}
+
+TokenBlock TokenWriter::finish() noexcept {
+    bits_.finish();
+    return {tokens_, size_, extra_, extra_bits_};
+}
+
+std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uint8_t* out) noexcept {
+    const TokenCounts counts = count_tokens(block.tokens, block.size);
+    const Frequencies frequencies = normalise(counts);
+    const unsigned kind = lanes_log2(counts, frequencies);
+    const unsigned lanes = 1u << kind;
+    const auto extra_size = static_cast<std::size_t>((block.extra_bits + 7) / 8);
+
+    const std::uint64_t unary_least = 1 + (least_unary_bits(counts) + 7) / 8;
+    const auto unary_is_below = [&](std::size_t bytes) {
+        if (unary_least >= bytes) return false;
+        return block.extra_bits == 0 || 1 + (exact_unary_bits(block) + 7) / 8 < bytes;
+    };
+
+    std::uint8_t* p = out;
+    *p++ = static_cast<std::uint8_t>(kind);
+    p = write_frequencies(frequencies, p);
+    // Even without any words rANS takes so many bytes: then there is no need to try it.
+    if (unary_is_below(static_cast<std::size_t>(p - out) + 2 + 4 * lanes + extra_size)) return write_unary(block, out);
+
+    std::uint32_t states[most_lanes];
+    const std::size_t word_count = rans_encode(block.tokens, block.size, frequencies, lanes, states, stack);
+    p = put_varint(p, static_cast<std::uint32_t>(word_count));
+    p = put_varint(p, static_cast<std::uint32_t>(block.extra_bits));
+    std::memcpy(p, states, 4 * std::size_t{lanes});
+    p += 4 * std::size_t{lanes};
+    for (std::size_t w = 0; w < word_count; ++w) store(p + 2 * w, stack[word_count - 1 - w]);
+    p += 2 * word_count;
+    std::memcpy(p, block.extra, extra_size);
+    p += extra_size;
+
+    const auto size = static_cast<std::size_t>(p - out);
+    return unary_is_below(size) ? write_unary(block, out) : size;
+}
+
+Block read_block(ByteReader& reader, std::size_t m) {
+    Block block{};
+    block.size = m;
+    const unsigned kind = reader.byte();
+    if (kind > unary_kind) throw MessageError("the message has a block of a kind that version 1 does not know");
+    block.begin = reader.next();
+    if (kind == unary_kind) {
+        block.unary = true;
+        reader.move_to(read_unary(reader.next(), reader.end(), m, [](std::uint32_t) {}));
+    } else {
+        block.frequencies = read_frequencies(reader);
+        block.lanes = 1u << kind;
+        block.word_count = reader.varint();
+        block.extra_bits = reader.varint();
+        block.states = reader.take(4 * std::uint64_t{block.lanes});
+        block.words = reader.take(2 * std::uint64_t{block.word_count});
+        block.extra = reader.take((block.extra_bits + 7) / 8);
+    }
+    block.end = reader.next();
+    return block;
+}
+
+void decode_tokens(const Block& block, std::uint8_t* tokens) {
+    rans_decode(tokens, block.size, block.frequencies, block.lanes, block.states, block.words, block.word_count);
+}
+
+void numbers_of_tokens(const Block& block, const std::uint8_t* tokens, std::uint32_t* v) {
+    BitReader extra(block.extra, block.end);
+    for (std::size_t begin = 0; begin < block.size; begin += 64) {
+        const std::size_t end = std::min(block.size, begin + 64);
+        std::uint8_t all = 0;
+        for (std::size_t j = begin; j < end; ++j) all |= tokens[j];
+        if (all < plain_limit)
+            for (std::size_t j = begin; j < end; ++j) v[j] = tokens[j];
+        else
+            for (std::size_t j = begin; j < end; ++j) v[j] = next_number(tokens[j], extra);
+    }
+    if (extra.position() != block.extra_bits)
+        throw MessageError("the message has a block whose number of extra bits is not that of its tokens");
+    extra.finish();
+}
+
+void decode_numbers(const Block& block, std::uint8_t* tokens, std::uint32_t* v) {
+    if (block.unary) {
+        read_unary(block.begin, block.end, block.size, [&](std::uint32_t number) { *v++ = number; });
+        return;
+    }
+    decode_tokens(block, tokens);
+    numbers_of_tokens(block, tokens, v);
+}
+
+}  // namespace gradwire

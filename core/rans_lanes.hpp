@@ -1,0 +1,70 @@
+// What rans.cpp and its instruction sets share: the tables, and the loops over whole groups of tokens, one token a lane.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "rans.hpp"
+
+namespace gradwire {
+
+// Encoding a token divides the state by its frequency f. Two exact ways:
+// portable: the upper half of x·reciprocal, 64 bits each; with bias and complement x' = x + bias + (x / f)·complement.
+// SIMD: a binary32 quotient, made a little too small so that it is ⌊x / f⌋ or one less, and corrected.
+// Tables are for more than one token in use: f < 4096.
+struct EncodeTable {
+    struct Step {
+        std::uint64_t reciprocal;
+        std::uint32_t bias;
+        std::uint16_t frequency;
+        std::uint16_t complement;  // 4096 − f
+    };
+    Step step[token_limit];
+    alignas(64) float inverse[160];              // a little below 1 / f
+    alignas(64) std::uint32_t start_frequency[160];  // start << 16 | f
+    unsigned top;
+};
+
+// A slot's entry: token | (f − 1) << 8 | (slot − start) << 20.
+struct DecodeTable {
+    alignas(64) std::uint32_t slot[scale];
+};
+
+// Encodes groups · lanes tokens, last to first; returns the stack's top. Writes up to stack_slack words above it.
+using EncodeGroups = std::uint16_t* (*)(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
+                                        std::uint32_t* states, std::uint16_t* stack);
+
+// Decodes up to so many groups, stopping where words has passed last; returns how many. Reads at most 2·lanes bytes
+// from where a group starts.
+using DecodeGroups = std::size_t (*)(std::uint8_t* tokens, std::size_t groups, const DecodeTable& table,
+                                     std::uint32_t* states, const std::uint8_t*& words, const std::uint8_t* last);
+
+// lanes is 16, 32 or 64.
+EncodeGroups encode_groups_avx512(unsigned lanes) noexcept;
+DecodeGroups decode_groups_avx512(unsigned lanes) noexcept;
+EncodeGroups encode_groups_avx2(unsigned lanes) noexcept;
+DecodeGroups decode_groups_avx2(unsigned lanes) noexcept;
+
+// Counts of tokens below 48, m of them.
+void count_small_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
+
+GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTable::Step& step, std::uint16_t* top) noexcept {
+    std::uint32_t x = state;
+    *top = static_cast<std::uint16_t>(x);
+    const bool full = (x >> 20) >= step.frequency;
+    top += full;
+    x >>= full ? 16 : 0;
+    const auto quotient =
+        static_cast<std::uint32_t>((static_cast<unsigned __int128>(step.reciprocal) * x) >> 64);
+    state = x + step.bias + quotient * step.complement;
+    return top;
+}
+
+// Leaves the state below 2^16 where it needs a word.
+GRADWIRE_INLINE std::uint8_t decode_step(std::uint32_t& state, const DecodeTable& table) noexcept {
+    const std::uint32_t entry = table.slot[state & (scale - 1)];
+    state = ((entry >> 8 & 0xFFF) + 1) * (state >> scale_log2) + (entry >> 20);
+    return static_cast<std::uint8_t>(entry);
+}
+
+}  // namespace gradwire

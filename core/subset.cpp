@@ -1,0 +1,67 @@
+#include "subset.hpp"
+
+#include <algorithm>
+
+#include "dispatch.hpp"
+#include "philox.hpp"
+
+namespace gradwire {
+namespace {
+
+#include "subset_loops.inl"
+
+const SubsetKernels& kernels_in_force() noexcept {
+#if defined(__x86_64__)
+    switch (simd()) {
+        case Simd::avx512: return subset_kernels_avx512;
+        case Simd::avx2: return subset_kernels_avx2;
+        case Simd::portable: break;
+    }
+#endif
+    return subset_kernels_portable;
+}
+
+// Sets the candidates' bits; returns how many were not set before. No branch: the cache misses of many candidates
+// overlap, so this needs no prefetching.
+std::size_t insert(const std::uint32_t* candidates, std::size_t count, std::uint64_t* bitmap) noexcept {
+    std::size_t added = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint32_t c = candidates[i];
+        const std::uint64_t before = bitmap[c >> 6];
+        added += (~before >> (c & 63)) & 1;
+        bitmap[c >> 6] = before | std::uint64_t{1} << (c & 63);
+    }
+    return added;
+}
+
+}  // namespace
+
+const SubsetKernels subset_kernels_portable = {candidates, positions};
+
+void subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k, std::uint64_t* bitmap,
+            std::uint32_t* out) noexcept {
+    if (k == 0) return;
+    const SubsetKernels& kernels = kernels_in_force();
+    const bool complement = k > n - k;
+    const std::size_t wanted = complement ? n - k : k;
+    const auto refused = static_cast<std::uint32_t>((std::uint64_t{1} << 32) % n);
+    const std::size_t bitmap_words = subset_bitmap_words(n);
+    std::fill_n(bitmap, bitmap_words, 0);
+
+    constexpr std::size_t chunk = 2048;
+    std::uint32_t words[chunk], drawn[chunk + 16];
+    std::uint64_t next_word = 0;
+    for (std::size_t size = 0; size < wanted;) {
+        // Never more words than are still wanted: they cannot give too many, so all of them belong to the subset
+        // whatever the order in which they are inserted, and the chunk's size has no influence.
+        const std::size_t m = std::min(chunk, wanted - size);
+        philox_words(seed, stream, next_word, m, words);
+        next_word += m;
+        size += insert(drawn, kernels.candidates(words, m, n, refused, drawn), bitmap);
+    }
+    // Bits at and beyond n must come out zero.
+    if (complement && n % 64 != 0) bitmap[bitmap_words - 1] |= ~std::uint64_t{0} << (n % 64);
+    kernels.positions(bitmap, bitmap_words, complement ? ~std::uint64_t{0} : 0, out);
+}
+
+}  // namespace gradwire

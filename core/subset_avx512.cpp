@@ -1,0 +1,34 @@
+#include "subset.hpp"
+
+#include "select_positions_avx512.hpp"
+
+namespace gradwire {
+namespace {
+
+std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
+                       std::uint32_t* out) noexcept {
+    const __m512i factor = _mm512_set1_epi64(n), limit = _mm512_set1_epi32(static_cast<int>(refused));
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < m; i += 16) {
+        const __mmask16 there = static_cast<__mmask16>(m - i >= 16 ? 0xFFFF : (1u << (m - i)) - 1);
+        const __m512i w = _mm512_maskz_loadu_epi32(there, words + i);
+        const __m512i even = _mm512_mul_epu32(w, factor), odd = _mm512_mul_epu32(_mm512_srli_epi64(w, 32), factor);
+        const __m512i high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+        const __m512i low = _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+        const __mmask16 accepted = _mm512_mask_cmpge_epu32_mask(there, low, limit);
+        _mm512_storeu_si512(out + count, _mm512_maskz_compress_epi32(accepted, high));
+        count += static_cast<std::size_t>(_mm_popcnt_u32(accepted));
+    }
+    return count;
+}
+
+void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+    for (std::size_t i = 0; i < count; ++i)
+        out += write_positions_avx512(bitmap[i] ^ flip, static_cast<std::uint32_t>(64 * i), out);
+}
+
+}  // namespace
+
+const SubsetKernels subset_kernels_avx512 = {candidates, positions};
+
+}  // namespace gradwire

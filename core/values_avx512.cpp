@@ -1,0 +1,15 @@
+#include "values.hpp"
+
+#include <cmath>
+#include <cstring>
+
+namespace gradwire {
+namespace avx512 {
+namespace {
+#include "values_loops.inl"
+}  // namespace
+}  // namespace avx512
+
+const ValueKernels value_kernels_avx512 = avx512::table;
+
+}  // namespace gradwire

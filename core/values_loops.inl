@@ -1,0 +1,90 @@
+// Included by values.cpp, values_avx2.cpp and values_avx512.cpp inside a namespace of their own: the compiler turns
+// the same loops into each instruction set. Nothing here depends on the order of a floating-point reduction.
+inline std::uint32_t bits_of(float x) {
+    std::uint32_t b;
+    std::memcpy(&b, &x, 4);
+    return b;
+}
+
+inline float float_of(std::uint32_t b) {
+    float x;
+    std::memcpy(&x, &b, 4);
+    return x;
+}
+
+std::size_t find_nonfinite(const float* x, std::size_t n) {
+    constexpr std::size_t block = 4096;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = begin + block < n ? begin + block : n;
+        std::uint32_t top = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+            const std::uint32_t magnitude = bits_of(x[i]) & 0x7FFFFFFFu;
+            top = magnitude > top ? magnitude : top;
+        }
+        if (top >= 0x7F800000u)
+            for (std::size_t i = begin; i < end; ++i)
+                if ((bits_of(x[i]) & 0x7FFFFFFFu) >= 0x7F800000u) return i;
+    }
+    return n;
+}
+
+float max_abs(const float* x, std::size_t n) {
+    std::uint32_t top = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t magnitude = bits_of(x[i]) & 0x7FFFFFFFu;
+        top = magnitude > top ? magnitude : top;
+    }
+    return float_of(top);
+}
+
+void add_dense(float* out, const float* values, std::size_t n, float weight) {
+    for (std::size_t i = 0; i < n; ++i) out[i] += weight * values[i];
+}
+
+void encode_bfloat16(const float* x, std::size_t n, std::uint16_t* out) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t b = bits_of(x[i]);
+        const std::uint32_t rounded = (b + 0x7FFFu + ((b >> 16) & 1u)) >> 16;
+        out[i] = static_cast<std::uint16_t>((rounded & 0x7FFFu) >= 0x7F80u ? (rounded & 0x8000u) | 0x7F7Fu : rounded);
+    }
+}
+
+void decode_bfloat16(const std::uint16_t* h, std::size_t n, float* out) {
+    for (std::size_t i = 0; i < n; ++i) out[i] = float_of(static_cast<std::uint32_t>(h[i]) << 16);
+}
+
+// Where the processor has F16C its instruction rounds; here the same rounding in integers.
+inline std::uint16_t half_of(float x) {
+    const std::uint32_t b = bits_of(x);
+    const std::uint32_t sign = (b >> 16) & 0x8000u;
+    const std::uint32_t magnitude = b & 0x7FFFFFFFu;
+    if (magnitude >= 0x477FF000u) return static_cast<std::uint16_t>(sign | 0x7BFFu);  // rounds above 65504
+    if (magnitude < 0x38800000u) {  // below 2^-14: a binary16 subnormal; adding 0.5 rounds at its last place
+        const float shifted = float_of(magnitude) + 0.5f;
+        return static_cast<std::uint16_t>(sign | (bits_of(shifted) - 0x3F000000u));
+    }
+    const std::uint32_t rounded = magnitude + 0xFFFu + ((magnitude >> 13) & 1u);
+    return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+inline float float_of_half(std::uint16_t h) {
+    const std::uint32_t sign = (h & 0x8000u) << 16;
+    const std::uint32_t magnitude = h & 0x7FFFu;
+    if (magnitude >= 0x7C00u) return float_of(sign | 0x7F800000u | ((magnitude & 0x3FFu) << 13));
+    // The bits as a float 112 binades too low, put right by a multiplication: exact, subnormals included.
+    const float low = float_of(magnitude << 13);
+    return float_of(sign | bits_of(low * float_of(0x77800000u)));
+}
+
+void encode_float16(const float* x, std::size_t n, int exponent, std::uint16_t* out) {
+    const float scale = std::ldexp(1.0f, -exponent);
+    for (std::size_t i = 0; i < n; ++i) out[i] = half_of(x[i] * scale);
+}
+
+void decode_float16(const std::uint16_t* h, std::size_t n, int exponent, float* out) {
+    const float scale = std::ldexp(1.0f, exponent);
+    for (std::size_t i = 0; i < n; ++i) out[i] = float_of_half(h[i]) * scale;
+}
+
+constexpr ValueKernels table{find_nonfinite,  max_abs,         add_dense,      encode_bfloat16,
+                             decode_bfloat16, encode_float16, decode_float16};

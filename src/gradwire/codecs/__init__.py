@@ -1,0 +1,31 @@
+"""Floor 4: one file an algorithm; ``CODECS`` is the closed registry."""
+
+from gradwire.codecs.base import Codec
+from gradwire.codecs.identity import Identity
+from gradwire.codecs.messages import Inspection, add, decode, encode, inspect
+from gradwire.codecs.randomk import RandomK
+from gradwire.codecs.rtopk import RTopK
+from gradwire.codecs.spec import from_spec
+from gradwire.codecs.topk import TopK
+
+__all__ = [
+    "BY_CODE",
+    "CODECS",
+    "Codec",
+    "Identity",
+    "Inspection",
+    "RTopK",
+    "RandomK",
+    "TopK",
+    "add",
+    "decode",
+    "encode",
+    "from_spec",
+    "inspect",
+]
+
+CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in (Identity, TopK, RandomK, RTopK)}
+"""Every codec by its name in the text form."""
+
+BY_CODE: dict[int, type[Codec]] = {codec.code: codec for codec in CODECS.values()}
+"""Every codec by its byte on the wire."""

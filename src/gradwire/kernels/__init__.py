@@ -1,0 +1,170 @@
+"""Floor 2: one function a task, several backends with the same bytes.
+
+``native`` (C++, the default) is what runs; ``reference`` (numpy) is the readable oracle that tests hold it against.
+The environment variable GRADWIRE_BACKEND=reference chooses the latter for a whole process; GRADWIRE_SIMD=portable,
+avx2 or avx512 lowers the instruction set of the former.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire import _core
+from gradwire.errors import ParameterError
+
+__all__ = [
+    "add_dense",
+    "add_sparse",
+    "backend",
+    "child_seed",
+    "crc32c",
+    "decode_bfloat16",
+    "decode_float16",
+    "decode_indices",
+    "decode_integers",
+    "encode_bfloat16",
+    "encode_float16",
+    "encode_indices",
+    "encode_integers",
+    "find_nonfinite",
+    "gather",
+    "max_abs",
+    "philox_words",
+    "subset",
+    "top",
+    "uniform",
+]
+
+Words = npt.NDArray[np.uint32]
+Halves = npt.NDArray[np.uint16]
+Floats = npt.NDArray[np.float32]
+Bytes = bytes | bytearray | memoryview
+
+
+def _load(name: str) -> ModuleType:
+    if name == "native":
+        return _core
+    if name == "reference":
+        from gradwire.kernels import reference
+
+        return reference
+    raise ParameterError(f"the backend is native or reference, not {name!r} (see GRADWIRE_BACKEND)")
+
+
+_active = _load(os.environ.get("GRADWIRE_BACKEND", "native"))
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Runs the kernels of another backend inside a with-block; for the whole process, so for tests.
+
+    Example:
+        >>> with backend("reference"):
+        ...     int(top(np.array([1, -3, 2], np.float32), 1)[0])
+        1
+    """
+    global _active
+    before, _active = _active, _load(name)
+    try:
+        yield
+    finally:
+        _active = before
+
+
+def crc32c(data: Bytes) -> int:
+    """CRC-32C of bytes."""
+    return int(_active.crc32c(data))
+
+
+def philox_words(seed: int, stream: int, start: int, count: int) -> Words:
+    """Words start … start + count − 1 of the generator (seed, stream): uint32 (count,)."""
+    return _active.philox_words(seed, stream, start, count)
+
+
+def uniform(seed: int, stream: int, start: int, count: int) -> Floats:
+    """Uniform numbers in [0, 1), multiples of 2^−24: float32 (count,)."""
+    return _active.uniform(seed, stream, start, count)
+
+
+def child_seed(seed: int, stream: int, j: int) -> int:
+    """The seed of child j of a generator."""
+    return int(_active.child_seed(seed, stream, j))
+
+
+def subset(seed: int, stream: int, n: int, k: int) -> Words:
+    """A uniform k-subset of {0 … n − 1}, ascending: uint32 (k,)."""
+    return _active.subset(seed, stream, n, k)
+
+
+def top(x: Floats, r: int) -> Words:
+    """Ascending indices of the r largest magnitudes, ties to the lower index: uint32 (r,)."""
+    return _active.top(x, r)
+
+
+def encode_integers(v: Words) -> bytes:
+    """The integers section of v."""
+    return _active.encode_integers(v)
+
+
+def decode_integers(data: Bytes, m: int) -> tuple[Words, int]:
+    """m numbers from the front of data, and the bytes used."""
+    return _active.decode_integers(data, m)
+
+
+def encode_indices(indices: Words, n: int) -> bytes:
+    """The indices section of ascending indices below n."""
+    return _active.encode_indices(indices, n)
+
+
+def decode_indices(data: Bytes, n: int, k: int) -> tuple[Words, int]:
+    """k ascending indices below n from the front of data, and the bytes used."""
+    return _active.decode_indices(data, n, k)
+
+
+def find_nonfinite(x: Floats) -> int:
+    """Index of the first NaN or infinity, −1 if there is none."""
+    return int(_active.find_nonfinite(x))
+
+
+def max_abs(x: Floats) -> float:
+    """The largest magnitude; 0 for an empty vector."""
+    return float(_active.max_abs(x))
+
+
+def gather(x: Floats, indices: Words) -> Floats:
+    """x[indices]; every index must be below len(x)."""
+    return _active.gather(x, indices)
+
+
+def add_dense(out: Floats, values: Floats, weight: float) -> None:
+    """out ← out + weight·values, each product and sum rounded once."""
+    _active.add_dense(out, values, weight)
+
+
+def add_sparse(out: Floats, indices: Words, values: Floats, weight: float) -> None:
+    """out[indices] ← out[indices] + weight·values for distinct indices below len(out)."""
+    _active.add_sparse(out, indices, values, weight)
+
+
+def encode_float16(x: Floats, exponent: int) -> Halves:
+    """x·2^−exponent as binary16, nearest even, magnitudes above 65504 become 65504."""
+    return _active.encode_float16(x, exponent)
+
+
+def decode_float16(h: Halves, exponent: int) -> Floats:
+    """Binary16 times 2^exponent; non-finite patterns come out non-finite."""
+    return _active.decode_float16(h, exponent)
+
+
+def encode_bfloat16(x: Floats) -> Halves:
+    """x as bfloat16, nearest even, saturating."""
+    return _active.encode_bfloat16(x)
+
+
+def decode_bfloat16(h: Halves) -> Floats:
+    """bfloat16 as float32."""
+    return _active.decode_bfloat16(h)

@@ -1,0 +1,29 @@
+"""CRC-32C, a byte at a time."""
+
+import numpy as np
+
+__all__ = ["crc32c"]
+
+_POLYNOMIAL = 0x82F63B78  # Castagnoli's, reflected
+
+
+def _register_after(byte: int) -> int:
+    for _ in range(8):
+        byte = (byte >> 1) ^ (_POLYNOMIAL if byte & 1 else 0)
+    return byte
+
+
+_TABLE = [_register_after(byte) for byte in range(256)]
+
+
+def crc32c(data: bytes | bytearray | memoryview) -> int:
+    """CRC-32C of bytes: initial value and final xor 0xFFFFFFFF (wire format section 2).
+
+    Example:
+        >>> hex(crc32c(b"123456789"))
+        '0xe3069283'
+    """
+    register = 0xFFFFFFFF
+    for byte in np.frombuffer(data, np.uint8).tolist():
+        register = (register >> 8) ^ _TABLE[(register ^ byte) & 0xFF]
+    return register ^ 0xFFFFFFFF

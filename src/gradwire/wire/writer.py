@@ -1,0 +1,66 @@
+"""Writes a payload: primitive types and sections, as docs/wire-format.md defines them."""
+
+import struct
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire import kernels
+
+__all__ = ["Writer", "varint_length"]
+
+
+def varint_length(value: int) -> int:
+    """Bytes that the varint of ``value`` takes."""
+    return max(1, -(-value.bit_length() // 7))
+
+
+class Writer:
+    """Collects the bytes of a payload.
+
+    Example:
+        >>> w = Writer()
+        >>> w.u8(7); w.varint(300)
+        >>> w.data.hex()
+        '07ac02'
+
+    Source: docs/wire-format.md, sections 1 and 4.
+    """
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def u8(self, value: int) -> None:
+        """One byte."""
+        self.data.append(value)
+
+    def i8(self, value: int) -> None:
+        """One signed byte."""
+        self.data += struct.pack("<b", value)
+
+    def u64(self, value: int) -> None:
+        """Eight bytes, little-endian."""
+        self.data += struct.pack("<Q", value)
+
+    def f32(self, value: float) -> None:
+        """A binary32."""
+        self.data += struct.pack("<f", value)
+
+    def varint(self, value: int) -> None:
+        """An unsigned LEB128 number below 2^32."""
+        while value >= 0x80:
+            self.data.append(value & 0x7F | 0x80)
+            value >>= 7
+        self.data.append(value)
+
+    def raw(self, data: bytes | bytearray | memoryview) -> None:
+        """Bytes as they are."""
+        self.data += data
+
+    def integers(self, v: npt.NDArray[np.uint32]) -> None:
+        """An integers section (4.1)."""
+        self.data += kernels.encode_integers(v)
+
+    def indices(self, indices: npt.NDArray[np.uint32], n: int) -> None:
+        """An indices section (4.2): ascending ``indices`` below ``n``."""
+        self.data += kernels.encode_indices(indices, n)
