@@ -216,9 +216,7 @@ def worst_zero_share(nu: float) -> float:
     return 1.0 / (1.0 + math.exp2(1.5 + 0.25 / math.sqrt(_between("nu", nu))))
 
 
-def sparse_dithering_rate(
-    nu: float, rounding: Rounding = "nearest", zero_share: float | None = None
-) -> float:
+def sparse_dithering_rate(nu: float, rounding: Rounding = "nearest", zero_share: float | None = None) -> float:
     """Bits a coordinate that the paper's code of Sparse Dithering guarantees.
 
     Definition: nearest, for every message: H2(τ) + (3/2)(1−τ) + (1−τ/2)/(2√ν), τ the share of zero levels, or
