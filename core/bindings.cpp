@@ -34,4 +34,5 @@ NB_MODULE(_core, m) {
     bind_select(m);
     bind_coding(m);
     bind_values(m);
+    bind_quantise(m);
 }

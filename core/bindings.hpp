@@ -25,3 +25,4 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> owned_array(std::unique_ptr<T[]> data, st
 void bind_select(nb::module_& m);
 void bind_coding(nb::module_& m);
 void bind_values(nb::module_& m);
+void bind_quantise(nb::module_& m);

@@ -14,4 +14,12 @@ EXAMPLES = (
     "rtopk:k=0.05,r=0.2",
     "rtopk:k=0.1,r=0.1",
     "rtopk:k=0.1,r=1.0,values=float16",
+    "rtopk:k=0.2,r=0.5,values=sd(nu=0.1)",
+    "topk:k=0.3,values=sd(alpha=0.05)",
+    "randomk:k=0.5,scale=true,values=sd(nu=0.2,rounding=shared)",
+    "sd:nu=0.1",
+    "sd:nu=0.1,gain=paper",
+    "sd:alpha=0.1",
+    "sd:nu=0.25,rounding=stochastic",
+    "sd:nu=0.75,rounding=shared",
 )

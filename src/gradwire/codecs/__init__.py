@@ -5,6 +5,7 @@ from gradwire.codecs.identity import Identity
 from gradwire.codecs.messages import Inspection, add, decode, encode, inspect
 from gradwire.codecs.randomk import RandomK
 from gradwire.codecs.rtopk import RTopK
+from gradwire.codecs.sd import SparseDithering
 from gradwire.codecs.spec import from_spec
 from gradwire.codecs.topk import TopK
 
@@ -16,6 +17,7 @@ __all__ = [
     "Inspection",
     "RTopK",
     "RandomK",
+    "SparseDithering",
     "TopK",
     "add",
     "decode",
@@ -24,7 +26,7 @@ __all__ = [
     "inspect",
 ]
 
-CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in (Identity, TopK, RandomK, RTopK)}
+CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in (Identity, TopK, RandomK, RTopK, SparseDithering)}
 """Every codec by its name in the text form."""
 
 BY_CODE: dict[int, type[Codec]] = {codec.code: codec for codec in CODECS.values()}

@@ -26,15 +26,20 @@ __all__ = [
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "dequantise",
     "encode_bfloat16",
     "encode_float16",
     "encode_indices",
     "encode_integers",
     "find_nonfinite",
     "gather",
+    "level_sums",
     "max_abs",
     "philox_words",
+    "quantise",
     "subset",
+    "sum_abs",
+    "sum_squares",
     "top",
     "uniform",
 ]
@@ -123,6 +128,35 @@ def encode_indices(indices: Words, n: int) -> bytes:
 def decode_indices(data: Bytes, n: int, k: int) -> tuple[Words, int]:
     """k ascending indices below n from the front of data, and the bytes used."""
     return _active.decode_indices(data, n, k)
+
+
+def sum_squares(x: Floats) -> float:
+    """Σ x_i² in binary64, in the order of the wire format's 4.6."""
+    return float(_active.sum_squares(x))
+
+
+def sum_abs(x: Floats) -> float:
+    """Σ |x_i| in binary64, in the order of the wire format's 4.6."""
+    return float(_active.sum_abs(x))
+
+
+NEAREST, STOCHASTIC, SHARED = 0, 1, 2
+"""How :func:`quantise` rounds."""
+
+
+def level_sums(x: Floats, inverse: float) -> tuple[float, float, int]:
+    """Σ x·k, Σ k² and the number of k that are not 0, with k = round(x·inverse); sums in the order of 4.6."""
+    return _active.level_sums(x, inverse)
+
+
+def quantise(x: Floats, inverse: float, rounding: int, seed: int = 0, stream: int = 0) -> Words:
+    """Zigzag levels of x·inverse (within ±2^22), rounded as the wire format's 7.4 says: uint32 (n,)."""
+    return _active.quantise(x, inverse, rounding, seed, stream)
+
+
+def dequantise(zigzag: Words, step: float, shared: bool, seed: int = 0, stream: int = 0) -> Floats:
+    """step·k, or with shared dither step·(k − (U − ½)): float32 (n,)."""
+    return _active.dequantise(zigzag, step, shared, seed, stream)
 
 
 def find_nonfinite(x: Floats) -> int:

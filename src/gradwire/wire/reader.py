@@ -91,6 +91,26 @@ class Reader:
         self.position += used
         return values
 
+    def levels(self, m: int) -> npt.NDArray[np.uint32]:
+        """A levels section (4.4) of ``m`` signed integers, as zigzag numbers: uint32 (m,)."""
+        form = self.u8()
+        if form == 0:
+            zigzag = self.integers(m)
+        elif form == 1:
+            zigzag = np.zeros(m, np.uint32)
+            c = self.varint(m)
+            if c:
+                where = self.indices(m, c)
+                # The number 2^32 − 1 wraps to 0 here, and is told apart below.
+                zigzag[where] = self.integers(c) + np.uint32(1)
+                if not zigzag[where].all():
+                    raise MessageError("the message holds a level beyond the range of 32 bits")
+        else:
+            raise MessageError(f"the message has levels of form {form}, where 0 or 1 is due")
+        if m and zigzag.max() == 2**32 - 1:
+            raise MessageError("the message holds a level beyond the range of 32 bits")
+        return zigzag
+
     def end(self) -> None:
         """Raises MessageError if anything is left; call it before the output is touched."""
         if self.rest:

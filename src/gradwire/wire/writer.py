@@ -64,3 +64,30 @@ class Writer:
     def indices(self, indices: npt.NDArray[np.uint32], n: int) -> None:
         """An indices section (4.2): ascending ``indices`` below ``n``."""
         self.data += kernels.encode_indices(indices, n)
+
+    def levels(self, zigzag: npt.NDArray[np.uint32]) -> None:
+        """A levels section (4.4) of signed integers, given as zigzag numbers."""
+        m, c = len(zigzag), int(np.count_nonzero(zigzag))
+        if 64 * c < m:
+            self.data += _sparse_levels(zigzag)
+            return
+        dense = b"\0" + kernels.encode_integers(zigzag)
+        if m <= SHORT:
+            sparse = _sparse_levels(zigzag)
+            dense = sparse if len(sparse) < len(dense) else dense
+        self.data += dense
+
+
+SHORT = 4096
+"""Up to this many levels both forms are tried."""
+
+
+def _sparse_levels(zigzag: npt.NDArray[np.uint32]) -> bytes:
+    where = np.flatnonzero(zigzag).astype(np.uint32)
+    form = Writer()
+    form.u8(1)
+    form.varint(len(where))
+    if len(where):
+        form.indices(where, len(zigzag))
+        form.integers(zigzag[where] - np.uint32(1))
+    return bytes(form.data)

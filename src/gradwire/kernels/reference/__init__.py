@@ -3,6 +3,7 @@
 from gradwire.kernels.reference.checksum import crc32c
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
+from gradwire.kernels.reference.quantise import dequantise, level_sums, quantise, sum_abs, sum_squares
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
 from gradwire.kernels.reference.values import (
@@ -26,15 +27,20 @@ __all__ = [
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "dequantise",
     "encode_bfloat16",
     "encode_float16",
     "encode_indices",
     "encode_integers",
     "find_nonfinite",
     "gather",
+    "level_sums",
     "max_abs",
     "philox_words",
+    "quantise",
     "subset",
+    "sum_abs",
+    "sum_squares",
     "top",
     "uniform",
 ]

@@ -1,0 +1,37 @@
+// Uniform quantisation and the sums it needs (docs/wire-format.md, 4.6 and 7.4).
+// quantise_loops.inl holds the loops once; it is compiled for each instruction set, with identical results.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gradwire {
+
+enum class Rounding { nearest = 0, stochastic = 1, shared = 2 };
+
+struct LevelSums {
+    double products;   // Σ x·k
+    double squares;    // Σ k²
+    std::uint64_t nonzero;
+};
+
+struct QuantiseKernels {
+    // Sums in the order of 4.6.
+    double (*sum_squares)(const float* x, std::size_t n);
+    double (*sum_abs)(const float* x, std::size_t n);
+    // Of the levels that nearest rounding gives, without keeping them.
+    LevelSums (*level_sums)(const float* x, std::size_t n, float inverse);
+    // Zigzag levels of x·inverse. words: n random words, unless the rounding is to nearest.
+    void (*quantise)(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,
+                     std::uint32_t* zigzag);
+    // step·k, or step·(k − (U − ½)) where words is not null.
+    void (*dequantise)(const std::uint32_t* zigzag, std::size_t n, float step, const std::uint32_t* words, float* out);
+};
+
+const QuantiseKernels& quantise_kernels() noexcept;
+
+extern const QuantiseKernels quantise_kernels_portable;
+extern const QuantiseKernels quantise_kernels_avx2;
+extern const QuantiseKernels quantise_kernels_avx512;
+
+}  // namespace gradwire

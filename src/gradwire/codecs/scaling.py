@@ -1,0 +1,53 @@
+"""Powers of two that keep extreme vectors within binary32 while they are quantised."""
+
+import numpy as np
+
+from gradwire import kernels
+from gradwire.codecs.base import Floats
+from gradwire.codecs.identity import check_finite
+from gradwire.errors import MessageError
+from gradwire.wire import Reader, Writer
+
+__all__ = ["LARGEST", "normalised", "read_exponent", "rescale", "write_exponent"]
+
+LARGEST = float(np.finfo(np.float32).max)
+EXPONENTS = range(-149, 128)
+
+
+def normalised(x: Floats) -> tuple[Floats, int, float]:
+    """x·2^−e, e, and its largest magnitude; e is 0 unless the largest magnitude leaves [2^−60, 2^60).
+
+    Raises:
+        InputError: x is not finite.
+    """
+    largest = kernels.max_abs(x)
+    if not np.isfinite(largest):
+        check_finite(x)
+    if largest == 0.0 or 2.0**-60 <= largest < 2.0**60:
+        return x, 0, largest
+    e = int(np.frexp(largest)[1]) - 1
+    return np.ldexp(x.astype(np.float64), -e).astype(np.float32), e, float(np.ldexp(largest, -e))
+
+
+def write_exponent(writer: Writer, e: int) -> None:
+    """e as a varint, zigzag."""
+    writer.varint(2 * e if e >= 0 else -2 * e - 1)
+
+
+def read_exponent(reader: Reader) -> int:
+    """An exponent in −149 … 127."""
+    z = reader.varint(2 * 149)
+    e = z >> 1 if z % 2 == 0 else -(z + 1 >> 1)
+    if e not in EXPONENTS:
+        raise MessageError(f"the message is scaled by 2^{e}, outside −149 … 127")
+    return e
+
+
+def rescale(values: Floats, e: int) -> Floats:
+    """values·2^e in place, saturating."""
+    if e:
+        with np.errstate(over="ignore"):
+            values *= np.float32(np.ldexp(1.0, e))
+    if kernels.find_nonfinite(values) >= 0:
+        np.clip(values, -LARGEST, LARGEST, out=values)
+    return values

@@ -1,0 +1,470 @@
+"""What the ranks do in the tests of the hook. Every job is called as job(rank, world, …) on all ranks."""
+
+import hashlib
+import io
+from contextlib import nullcontext
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+import gradwire
+from gradwire import Rng
+from gradwire.torch import DDPHook
+
+MANY_BUCKETS = 0.01  # MB: every weight of `net` gets its own
+TOPK, RTOPK = "topk:k=0.05", "rtopk:k=0.05,r=0.2"
+
+
+class WithScalar(nn.Module):
+    """A weight matrix and a 0-d parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(64, 32))
+        self.scale = nn.Parameter(torch.tensor(1.5))
+
+    def forward(self, x):
+        return x @ self.weight * self.scale
+
+
+def net(seed=0, dtype=torch.float32):
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Linear(20, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 48), nn.Tanh(), nn.Linear(48, 5)
+        ).to(dtype)
+
+
+def batch(rank, step, dtype=torch.float32):
+    g = torch.Generator().manual_seed(1000 * step + rank)
+    return torch.randn(8, 20, generator=g).to(dtype), torch.randint(5, (8,), generator=g)
+
+
+def fingerprint(tensors):
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def residual_print(hook):
+    residuals = hook.state_dict()["residuals"]
+    return fingerprint([residuals[name] for name in sorted(residuals)])
+
+
+def attach(model, codec, bucket_cap_mb=MANY_BUCKETS, ddp=None, **settings):
+    ddp_model = DistributedDataParallel(model, bucket_cap_mb=bucket_cap_mb, **(ddp or {}))
+    return ddp_model, DDPHook(codec, small=200, nmse_every=1, **settings).register(ddp_model)
+
+
+def backward(model, rank, step, dtype=torch.float32):
+    x, y = batch(rank, step, dtype)
+    loss = F.cross_entropy(model(x).float(), y)
+    loss.backward()
+    return loss
+
+
+def train(rank, world, codec, steps, bucket_cap_mb=MANY_BUCKETS, seed=0):
+    """Prints of parameters and residuals after some steps of momentum SGD."""
+    model, hook = attach(net(), codec, bucket_cap_mb, seed=seed)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    return fingerprint(model.parameters()), residual_print(hook)
+
+
+def train_plain(rank, world, steps, codec=None):
+    """Parameters after some steps, with the hook or with DDP's own all-reduce."""
+    model = DistributedDataParallel(net())
+    if codec:
+        DDPHook(codec).register(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    return torch.cat([p.detach().flatten() for p in model.parameters()]).numpy()
+
+
+def against_reference(rank, world, codec, dtype_name, error_feedback, same_data, wrong=None):
+    """How many bytes differ between the hook's gradients and those of the definition, computed here.
+
+    `wrong` makes the definition a wrong one, to show that the difference is seen.
+    """
+    dtype = getattr(torch, dtype_name)
+    codec = gradwire.from_spec(codec)
+    model, _ = attach(net(dtype=dtype), codec, seed=7, error_feedback=error_feedback)
+    twins = [net(dtype=dtype) for _ in range(world)]
+    names = [name for name, _ in twins[0].named_parameters()]
+    residual = {(r, name): torch.zeros(p.numel()) for r in range(world) for name, p in twins[0].named_parameters()}
+    differing = 0
+    for step in range(4):
+        model.zero_grad()
+        backward(model, 0 if same_data else rank, step, dtype)
+        gradients = []
+        for r, twin in enumerate(twins):
+            twin.zero_grad()
+            backward(twin, 0 if same_data else r, step, dtype)
+            gradients.append({name: p.grad.flatten().float() for name, p in twin.named_parameters()})
+        for index, name in enumerate(names):
+            expected = torch.zeros(gradients[0][name].numel())
+            for r in range(world):
+                x = gradients[r][name]
+                parameter = twins[0].get_parameter(name)
+                if parameter.dim() < 2 or parameter.numel() < 200:
+                    sent = x
+                else:
+                    total = x + residual[r, name] if error_feedback else x
+                    rng = Rng(7).child(0 if wrong == "same draws" else r).child(step).child(index)
+                    sent = torch.from_numpy(gradwire.decode(gradwire.encode(codec, total, rng), x.numel()))
+                    residual[r, name] = x - sent if wrong == "residual of the gradient only" else total - sent
+                expected += sent * torch.tensor(1.0 / world)
+            got = model.module.get_parameter(name).grad.flatten()
+            differing += int((got.view(torch.uint8) != expected.to(dtype).view(torch.uint8)).sum())
+    return differing
+
+
+def poison(rank, world, where, who):
+    """A step with an infinite gradient at parameter `where` on rank `who`, between good ones."""
+    model, hook = attach(net(), TOPK)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    poisoned = False
+
+    def infinite(gradient):
+        return torch.full_like(gradient, float("inf")) if poisoned and rank == who else gradient
+
+    list(model.parameters())[where].register_hook(infinite)
+    seen = {}
+    for step in range(6):
+        for poisoned in (True, False) if step == 3 else (False,):
+            if poisoned:
+                seen["residuals before"] = residual_print(hook)
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            finite = all(bool(p.grad.isfinite().all()) for p in model.parameters())
+            if poisoned:
+                seen["residuals after"] = residual_print(hook)
+                seen["finite after"] = finite
+            elif not finite:
+                raise AssertionError(f"step {step} is not finite although no gradient was infinite")
+            if finite:
+                optimizer.step()
+    total = hook.stats().total
+    seen |= {"end": (fingerprint(model.parameters()), residual_print(hook)), "skipped": total.skipped}
+    return seen | {"steps": total.steps, "bits": total.bits_per_coordinate}
+
+
+def with_scaler(rank, world):
+    """GradScaler from a scale that overflows float16 gradients: skipped steps, then good ones."""
+    model, hook = attach(net(), TOPK)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    losses = []
+    for _ in range(30):
+        optimizer.zero_grad()
+        x, y = batch(rank, 0)
+        with torch.autocast("cpu", torch.float16):
+            loss = F.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+    return losses, scaler.get_scale(), hook.stats().total.skipped, fingerprint(model.parameters())
+
+
+def zero_layer(rank, world, codec):
+    """A layer whose gradient is all zero on every rank."""
+    model, hook = attach(net(), codec)
+    list(model.parameters())[2].register_hook(torch.zeros_like)
+    gradients = []
+    for step in range(3):
+        model.zero_grad()
+        backward(model, rank, step)
+        gradients.append([p.grad.clone() for p in model.parameters()])
+    zero = all(not step[2].any() for step in gradients)
+    finite = all(bool(g.isfinite().all()) for step in gradients for g in step)
+    return zero, finite, hook.stats().total.nmse
+
+
+def bucket_count(rank, world, bucket_cap_mb):
+    """How many buckets DDP makes, in the first step and in the second."""
+    model, hook = attach(net(), TOPK, bucket_cap_mb)
+    seen, average = [], hook._average
+    hook._average = lambda bucket, *rest: (seen.append(bucket.index), average(bucket, *rest))
+    counts = []
+    for step in range(2):
+        backward(model, rank, step)
+        counts.append(len(seen) - sum(counts))
+    return counts
+
+
+def scalar_parameter(rank, world):
+    """Gradients of a model with a 0-d parameter, and of the same model without the hook."""
+    torch.manual_seed(3)
+    hooked, plain = WithScalar(), WithScalar()
+    plain.load_state_dict(hooked.state_dict())
+    model, _ = attach(hooked, "topk:k=0.999999")
+    x = batch(rank, 0)[0].repeat(1, 4)[:, :64]
+    model(x).square().sum().backward()
+    averaged = DistributedDataParallel(plain)
+    averaged(x).square().sum().backward()
+    return [
+        (tuple(a.grad.shape), torch.allclose(a.grad, b.grad, rtol=1e-4))
+        for a, b in zip(hooked.parameters(), plain.parameters(), strict=True)
+    ]
+
+
+def interrupt(rank, world, codec, steps, stop, folder):
+    """Train; if `stop`, throw everything away at that step but what torch.save wrote, and go on from it."""
+
+    def begin():
+        model, hook = attach(net(), codec, seed=5)
+        return model, hook, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    model, hook, optimizer = begin()
+    for step in range(steps):
+        if step == stop:
+            path = Path(folder) / f"rank{rank}.pt"
+            torch.save([model.module.state_dict(), optimizer.state_dict(), hook.state_dict()], path)
+            del model, hook, optimizer
+            model, hook, optimizer = begin()
+            saved = torch.load(path, weights_only=True)
+            for owner, state in zip((model.module, optimizer, hook), saved, strict=True):
+                owner.load_state_dict(state)
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    return fingerprint(model.parameters()), residual_print(hook), hook.state_dict()["step"]
+
+
+def saved_state(rank, world):
+    """A state that went through torch.save and torch.load with weights_only, and what it was."""
+    model, hook = attach(net(), TOPK)
+    backward(model, rank, 0)
+    state = hook.state_dict()
+    file = io.BytesIO()
+    torch.save(state, file)
+    file.seek(0)
+    loaded = torch.load(file, weights_only=True)
+    equal = all(torch.equal(loaded["residuals"][name], r) for name, r in state["residuals"].items())
+    return equal, sorted(state), {type(v).__name__ for v in state.values()}, sorted(state["residuals"])
+
+
+def load_foreign(rank, world, change):
+    """The error that loading a changed state raises."""
+    model, hook = attach(net(), TOPK)
+    backward(model, rank, 0)
+    state = hook.state_dict()
+    if change == "rank":
+        state["rank"] = (rank + 1) % world
+    else:
+        state["residuals"]["0.weight"] = torch.zeros(3)
+    try:
+        hook.load_state_dict(state)
+    except gradwire.ParameterError as error:
+        return str(error)
+    return None
+
+
+def unused(rank, world):
+    """Two steps of a model of which every rank leaves another layer out."""
+
+    class Choice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(20, 40) for _ in range(world + 1))
+
+        def forward(self, x):
+            return self.layers[rank](x) + self.layers[(rank + 1) % world](x)
+
+    torch.manual_seed(0)
+    model, hook = attach(Choice(), TOPK, ddp={"find_unused_parameters": True})
+    for step in range(2):
+        model.zero_grad()
+        model(batch(rank, step)[0]).square().sum().backward()
+    nowhere_used = model.module.layers[world].weight.grad
+    return (
+        fingerprint(p.grad for layer in model.module.layers[:world] for p in layer.parameters()),
+        nowhere_used is None or not nowhere_used.any(),
+        hook.stats().total.steps,
+    )
+
+
+def tied(rank, world):
+    """Two steps of an auto-encoder whose two weights are one; names of its residuals."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(20, 20, bias=False), nn.Linear(20, 20, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(torch.tanh(self.a(x)))
+
+    torch.manual_seed(0)
+    model, hook = attach(Tied(), TOPK)
+    for step in range(2):
+        model.zero_grad()
+        model(batch(rank, step)[0]).square().sum().backward()
+    return fingerprint(p.grad for p in model.parameters()), list(hook.state_dict()["residuals"])
+
+
+def accumulate(rank, world, parts):
+    """Gradient of `parts` batches under no_sync and one more that synchronises."""
+    model, hook = attach(net(), TOPK)
+    for part in range(parts + 1):
+        with model.no_sync() if part < parts else nullcontext():
+            backward(model, rank, part)
+    return fingerprint(p.grad for p in model.parameters()), hook.stats().total.steps
+
+
+def uneven(rank, world):
+    """Rank r has r + 2 batches: Join lets the early ranks shadow the late ones."""
+    from torch.distributed.algorithms.join import Join
+
+    model, hook = attach(net(), TOPK)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with Join([model]):
+        for step in range(rank + 2):
+            optimizer.zero_grad()
+            backward(model, rank, step)
+            optimizer.step()
+    return fingerprint(model.parameters()), hook.stats().total.steps
+
+
+def channels_last(rank, world):
+    """Gradients of a convolution in channels_last and in the usual layout, at full density."""
+    torch.manual_seed(0)
+    usual = nn.Conv2d(8, 16, 3)
+    last = nn.Conv2d(8, 16, 3)
+    last.load_state_dict(usual.state_dict())
+    last = last.to(memory_format=torch.channels_last)
+    x = torch.randn(2, 8, 6, 6, generator=torch.Generator().manual_seed(rank))
+    for module in (usual, last):
+        model, _ = attach(module, "identity")
+        model(x).square().sum().backward()
+    return torch.allclose(usual.weight.grad, last.weight.grad, rtol=1e-4, atol=1e-4)
+
+
+def compiled(rank, world):
+    """torch.compile of the model around DDP leaves the hook as it is."""
+    model, hook = attach(net(), TOPK, bucket_cap_mb=25)
+    backward(torch.compile(model, backend="eager"), rank, 0)
+    return fingerprint(p.grad for p in model.parameters()), hook.stats().total.steps
+
+
+def alone(rank, world):
+    """A group of one: each rank trains by itself; the gradient is what top-k leaves of its own."""
+    groups = [dist.new_group([r]) for r in range(world)]
+    model, hook = attach(net(), TOPK, ddp={"process_group": groups[rank]})
+    twin = net()
+    backward(model, rank, 0)
+    backward(twin, rank, 0)
+    same = []
+    for name, p in twin.named_parameters():
+        x, got = p.grad.flatten(), model.module.get_parameter(name).grad.flatten()
+        if p.dim() == 2 and p.numel() >= 200:
+            x = torch.from_numpy(gradwire.decode(gradwire.encode(TOPK, x, 0), x.numel()))
+        same.append(torch.equal(x, got))
+    return all(same), hook.stats().total.sent_bytes
+
+
+def differ(rank, world, what):
+    """The error at registration when rank 1 differs from the others."""
+    odd = rank == 1
+    model = net()
+    if what == "names" and odd:
+        model = nn.Sequential(*model)
+        model.add_module("6", nn.Identity())
+        model.add_module("renamed", net()[6])
+    settings = {"seed": 1} if what == "seed" and odd else {}
+    codec = RTOPK if what == "codec" and odd else TOPK
+    try:
+        attach(model, codec, **settings)
+    except gradwire.ParameterError as error:
+        return str(error)
+    return None
+
+
+def refuse(rank, world, codec, settings):
+    """The error that registering this codec raises."""
+    try:
+        attach(net(), codec, **settings)
+    except gradwire.ParameterError as error:
+        return str(error)
+    return None
+
+
+def one_fails(rank, world):
+    """The error of each rank when the last one cannot encode."""
+    model, hook = attach(net(), TOPK)
+    if rank == world - 1:
+        hook._message = lambda *_: 1 // 0
+    try:
+        backward(model, rank, 0)
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+def counted(rank, world, codec, steps):
+    """Bytes as the hook counts them, and as the kernel counts what this process wrote, over some steps."""
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Linear(2000, 400)
+    model, hook = attach(model, codec, bucket_cap_mb=25)
+
+    def once(step):
+        x = torch.randn(4, 2000, generator=torch.Generator().manual_seed(100 * rank + step))
+        model(x).square().sum().backward()
+
+    once(0)
+    dist.barrier()
+    before, written = hook.stats().total, _written()
+    for step in range(1, steps + 1):
+        once(step)
+    written = _written() - written
+    dist.barrier()
+    after = hook.stats().total
+    return after.sent_bytes - before.sent_bytes, written, after.message_bytes - before.message_bytes
+
+
+def _written():
+    return int(Path("/proc/self/io").read_text().split("wchar: ")[1].split()[0])
+
+
+def global_generators(rank, world):
+    """Whether a step leaves PyTorch's and numpy's generators as they were."""
+    import numpy as np
+
+    model, _ = attach(net(), RTOPK)
+    torch.manual_seed(1)
+    np.random.seed(1)
+    state, numpy_state = torch.get_rng_state(), np.random.get_state()[1].copy()
+    backward(model, rank, 0)
+    return torch.equal(state, torch.get_rng_state()) and (numpy_state == np.random.get_state()[1]).all().item()
+
+
+def first_step(rank, world, codec):
+    """How many times smaller than float32 the messages of the very first step are."""
+    model, hook = attach(nn.Linear(2000, 400), codec, bucket_cap_mb=25)
+    model(torch.ones(2, 2000)).square().sum().backward()
+    return hook.stats().steps[0].ratio
+
+
+def die(rank, world, who):
+    """One rank leaves in the middle of training; the others must not hang."""
+    import os
+
+    model, _ = attach(net(), TOPK)
+    for step in range(3):
+        if rank == who and step == 2:
+            os._exit(7)
+        backward(model, rank, step)
