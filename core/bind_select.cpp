@@ -2,6 +2,11 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
 
 #include "bindings.hpp"
 #include "crc32c.hpp"
@@ -35,11 +40,54 @@ private:
     Py_buffer view_;
 };
 
-// Uninitialised: what is not used must not cost a page.
+// Not zeroed: what is not used must not cost a page. Long arrays ask for huge pages, as numpy's do: the first touch of
+// each small page costs more than the selection itself.
 template <class T>
 std::unique_ptr<T[]> uninitialised(std::size_t size) {
-    return std::make_unique_for_overwrite<T[]>(size);
+    auto array = std::make_unique_for_overwrite<T[]>(size);
+#if defined(__linux__)
+    constexpr std::uintptr_t page = 4096;
+    if (size * sizeof(T) >= std::size_t{4} << 20) {
+        const auto begin = (reinterpret_cast<std::uintptr_t>(array.get()) + page - 1) / page * page;
+        const auto end = reinterpret_cast<std::uintptr_t>(array.get() + size);
+        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+    }
+#endif
+    return array;
 }
+
+// Working space for one call. A thread keeps what it used last, up to a limit, because fresh pages cost time.
+class Scratch {
+public:
+    explicit Scratch(std::size_t bytes) : words_((bytes + 7) / 8) {
+        if (kept_words >= words_) {
+            words_ = std::exchange(kept_words, 0);
+            array_ = std::move(kept);
+        } else {
+            array_ = uninitialised<std::uint64_t>(words_);
+        }
+    }
+    ~Scratch() {
+        if (words_ <= most_kept && words_ > kept_words) {
+            kept = std::move(array_);
+            kept_words = words_;
+        }
+    }
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+    void* get() const { return array_.get(); }
+
+private:
+    static constexpr std::size_t most_kept = (std::size_t{8} << 20) / sizeof(std::uint64_t);
+    static thread_local std::unique_ptr<std::uint64_t[]> kept;
+    static thread_local std::size_t kept_words;
+
+    std::size_t words_;
+    std::unique_ptr<std::uint64_t[]> array_;
+};
+thread_local std::unique_ptr<std::uint64_t[]> Scratch::kept;
+thread_local std::size_t Scratch::kept_words = 0;
 
 std::uint32_t crc32c(nb::handle data) {
     const Bytes bytes(data);
@@ -63,11 +111,11 @@ auto subset(std::uint64_t seed, std::uint64_t stream, std::uint64_t n, std::uint
     if (n > index_limit) raise_parameter_error("n must be below 2^32");
     if (k > n) raise_parameter_error("k must be at most n: a subset cannot be larger than the set");
     auto out = uninitialised<std::uint32_t>(k + gradwire::subset_slack);
-    auto bitmap = uninitialised<std::uint64_t>(gradwire::subset_bitmap_words(static_cast<std::uint32_t>(n)));
+    const Scratch bitmap(gradwire::subset_bitmap_words(static_cast<std::uint32_t>(n)) * sizeof(std::uint64_t));
     {
         nb::gil_scoped_release release;
-        gradwire::subset(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k), bitmap.get(),
-                         out.get());
+        gradwire::subset(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k),
+                         static_cast<std::uint64_t*>(bitmap.get()), out.get());
     }
     return owned_array(std::move(out), k);
 }
@@ -77,11 +125,13 @@ auto top(const FloatsIn& x, std::uint64_t r) {
     if (n > index_limit) raise_parameter_error("x must have fewer than 2^32 entries");
     if (r > n) raise_parameter_error("r must be at most len(x)");
     auto out = uninitialised<std::uint32_t>(r);
-    const std::size_t scratch = gradwire::select_top_scratch(n, r);
-    auto indices = uninitialised<std::uint32_t>(scratch), keys = uninitialised<std::uint32_t>(scratch);
+    const std::size_t entries = gradwire::select_top_scratch(n, r);
+    const Scratch scratch(2 * entries * sizeof(std::uint32_t));
+    auto* const indices = static_cast<std::uint32_t*>(scratch.get());
     {
         nb::gil_scoped_release release;
-        gradwire::select_top(reinterpret_cast<const std::uint32_t*>(x.data()), n, r, out.get(), indices.get(), keys.get());
+        gradwire::select_top(reinterpret_cast<const std::uint32_t*>(x.data()), n, r, out.get(), indices,
+                             indices + entries);
     }
     return owned_array(std::move(out), r);
 }

@@ -1,6 +1,8 @@
 #include "indices.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstring>
 
 #include "packing.hpp"
@@ -47,22 +49,38 @@ std::size_t rice_size(const std::uint32_t* indices, std::size_t k, unsigned b) n
     return 1 + packed_size(k, b) + static_cast<std::size_t>((bits + 7) / 8);
 }
 
+void put_one_rice(BitWriter& bits, std::uint32_t quotient) noexcept {
+    for (; quotient >= 48; quotient -= 48) bits.put(0, 48);
+    bits.put(std::uint64_t{1} << quotient, quotient + 1);
+}
+
+// Each quotient as so many zeros and a one.
+void put_rice(BitWriter& bits, const std::uint32_t* quotients, std::size_t count) noexcept {
+    std::size_t j = 0;
+    // Four at a time, where they fit: that is nearly always, and shortens the chain from one store to the next.
+    for (; j + 4 <= count; j += 4) {
+        const std::uint32_t* q = quotients + j;
+        if ((q[0] | q[1] | q[2] | q[3]) < 8) [[likely]] {
+            const std::uint32_t second = q[0] + 1 + q[1], third = second + 1 + q[2], fourth = third + 1 + q[3];
+            bits.put(std::uint64_t{1} << q[0] | std::uint64_t{1} << second | std::uint64_t{1} << third |
+                         std::uint64_t{1} << fourth,
+                     fourth + 1);
+            continue;
+        }
+        for (unsigned i = 0; i < 4; ++i) put_one_rice(bits, q[i]);
+    }
+    for (; j < count; ++j) put_one_rice(bits, quotients[j]);
+}
+
 std::size_t write_rice(const std::uint32_t* indices, std::size_t k, unsigned b, std::uint8_t* out) noexcept {
     out[0] = static_cast<std::uint8_t>(b);
     BitWriter bits(out + 1 + packed_size(k, b));
-    for_chunks_of_gaps(indices, 0, k, [&](std::size_t begin, const std::uint32_t* gaps, std::size_t count) {
-        for (std::size_t j = 0; j < count; ++j) {
-            std::uint32_t quotient = gaps[j] >> b;
-            for (; quotient > 48; quotient -= 48) bits.put(0, 48);
-            bits.put(std::uint64_t{1} << quotient, quotient + 1);
-        }
-        (void)begin;
-    });
-    std::uint8_t* const end = bits.finish();
-    for_chunks_of_gaps(indices, 0, k, [&](std::size_t begin, const std::uint32_t* gaps, std::size_t count) {
+    for_chunks_of_gaps(indices, 0, k, [&](std::size_t begin, std::uint32_t* gaps, std::size_t count) {
         pack(gaps, count, b, out + 1 + packed_size(begin, b));
+        for (std::size_t j = 0; j < count; ++j) gaps[j] >>= b;
+        put_rice(bits, gaps, count);
     });
-    return static_cast<std::size_t>(end - out);
+    return static_cast<std::size_t>(bits.finish() - out);
 }
 
 // The section in mode 1, or 0 if it has no fewer than limit bytes.
@@ -86,26 +104,63 @@ std::size_t write_entropy_coded(const std::uint32_t* indices, std::size_t k, uns
     return size;
 }
 
-// k quotients of mode 0, each so many zeros and a one.
+// What a byte of the stream of quotients holds: the zeros before each of its ones, how many ones, and the zeros behind.
+struct RiceByte {
+    std::uint8_t zeros[8];
+    std::uint8_t ones;
+    std::uint8_t tail;
+};
+
+constexpr std::array<RiceByte, 256> rice_bytes = [] {
+    std::array<RiceByte, 256> table{};
+    for (unsigned byte = 0; byte < 256; ++byte) {
+        RiceByte& entry = table[byte];
+        for (unsigned bit = 0; bit < 8; ++bit) {
+            if (byte >> bit & 1) {
+                entry.zeros[entry.ones++] = entry.tail;
+                entry.tail = 0;
+            } else {
+                ++entry.tail;
+            }
+        }
+    }
+    return table;
+}();
+
+// k quotients of mode 0.
 void read_rice(ByteReader& reader, std::size_t k, std::uint32_t* quotients) {
     const std::uint8_t* const data = reader.next();
     const std::size_t size = reader.left();
-    std::uint64_t next = 0;  // the bit behind the last one
+    std::uint64_t zeros = 0;  // since the last one
+    std::uint64_t most = 0;
     std::size_t done = 0;
-    for (std::size_t byte = 0; done < k; byte += 8) {
-        if (byte >= size) throw MessageError("the message is cut short inside an indices section");
-        std::uint64_t word = 0;
-        std::memcpy(&word, data + byte, std::min<std::size_t>(8, size - byte));
-        for (; word != 0 && done < k; word &= word - 1) {
-            const std::uint64_t at = 8 * std::uint64_t{byte} + static_cast<unsigned>(std::countr_zero(word));
-            const std::uint64_t quotient = at - next;
-            if (quotient >> 32) throw MessageError("the message has an index that is not below n");
-            quotients[done++] = static_cast<std::uint32_t>(quotient);
-            next = at + 1;
-        }
+    std::size_t byte = 0;
+    // Without a branch, eight quotients are written of which only the byte's own count.
+    for (; byte < size && done + 8 <= k; ++byte) {
+        const RiceByte& entry = rice_bytes[data[byte]];
+        for (unsigned i = 0; i < 8; ++i) quotients[done + i] = entry.zeros[i];
+        quotients[done] += static_cast<std::uint32_t>(zeros);
+        most |= zeros;
+        done += entry.ones;
+        zeros = entry.tail + (entry.ones == 0 ? zeros : 0);
     }
     BitReader bits(data, reader.end());
-    bits.skip(next);
+    bits.skip(8 * std::uint64_t{byte});
+    while (done < k) {
+        const std::uint64_t word = bits.peek();
+        const auto run = static_cast<unsigned>(std::countr_zero(word | std::uint64_t{1} << 56));
+        zeros += run;
+        if (run == 56) {
+            bits.skip(56);
+            if (bits.overrun()) throw MessageError("the message is cut short inside an indices section");
+            continue;
+        }
+        bits.skip(run + 1);
+        most |= zeros;
+        quotients[done++] = static_cast<std::uint32_t>(zeros);
+        zeros = 0;
+    }
+    if (most >> 32) throw MessageError("the message has an index that is not below n");
     reader.move_to(bits.finish());
 }
 

@@ -7,18 +7,48 @@ namespace gradwire {
 namespace {
 
 constexpr std::uint8_t unary_kind = 7;
+constexpr std::size_t piece = 32;  // numbers that are looked at together: are they all plain?
+
+struct TokenTable {
+    std::uint32_t base[token_limit];
+    std::uint8_t extra_width[token_limit];
+};
+
+constexpr TokenTable token_table = [] {
+    TokenTable table{};
+    for (unsigned s = 0; s < token_limit; ++s) {
+        table.base[s] = token_base(s);
+        table.extra_width[s] = static_cast<std::uint8_t>(extra_width(s));
+    }
+    return table;
+}();
 
 constexpr std::uint64_t unary_width(std::uint64_t v) noexcept { return v == 0 ? 1 : ((v + 1) >> 1) + 2; }
 
 // Bits of a unary block, taking each number as the smallest of its token: exact where no token has extra bits.
 std::uint64_t least_unary_bits(const TokenCounts& counts) noexcept {
     std::uint64_t bits = 0;
-    for (unsigned s = 0; s < token_limit; ++s) bits += counts[s] * unary_width(token_base(s));
+    for (unsigned s = 0; s < token_limit; ++s) bits += counts[s] * unary_width(token_table.base[s]);
     return bits;
 }
 
+// Above plain_limit, a token is the exponent and the first two bits of the significand, as a binary32 holds them in one
+// piece; so all this becomes vectors without a branch. Halving v makes it fit a signed integer; clearing the bits eight
+// places below ones, so what is eight places below the first, keeps rounding from a carry.
+void tokens_and_widths(const std::uint32_t (&v)[piece], std::uint8_t (&tokens)[piece], std::uint8_t (&widths)[piece]) noexcept {
+    for (unsigned j = 0; j < piece; ++j) {
+        const auto half = static_cast<std::int32_t>(v[j] >> 1);
+        const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(half & ~(half >> 8)));
+        const std::uint32_t plain = 0u - (v[j] < plain_limit);
+        const std::uint32_t wide_token = (bits >> 21) - 4 * (127 + 4) + plain_limit;
+        const std::uint32_t wide_width = (bits >> 23) - 127 - 1;
+        tokens[j] = static_cast<std::uint8_t>((v[j] & plain) | (wide_token & ~plain));
+        widths[j] = static_cast<std::uint8_t>(wide_width & ~plain);
+    }
+}
+
 std::uint32_t next_number(unsigned token, BitReader& extra) noexcept {
-    return token_base(token) + static_cast<std::uint32_t>(extra.get(extra_width(token)));
+    return token_table.base[token] + static_cast<std::uint32_t>(extra.get(token_table.extra_width[token]));
 }
 
 BitReader extra_reader(const TokenBlock& block) noexcept {
@@ -80,22 +110,38 @@ const std::uint8_t* read_unary(const std::uint8_t* data, const std::uint8_t* end
 
 void TokenWriter::put(const std::uint32_t* v, std::size_t m) noexcept {
     std::uint8_t* const tokens = tokens_ + size_;
-    for (std::size_t begin = 0; begin < m; begin += 64) {
-        const std::size_t end = std::min(m, begin + 64);
+    // In locals: stores of bytes might change members, for all the compiler knows.
+    BitWriter bits = bits_;
+    std::uint64_t extra_bits = extra_bits_;
+    for (std::size_t begin = 0; begin < m; begin += piece) {
+        const std::size_t end = std::min(m, begin + piece);
         std::uint32_t all = 0;
         for (std::size_t j = begin; j < end; ++j) all |= v[j];
         if (all < plain_limit) {
             for (std::size_t j = begin; j < end; ++j) tokens[j] = static_cast<std::uint8_t>(v[j]);
             continue;
         }
-        for (std::size_t j = begin; j < end; ++j) {
-            const Token token = v[j] < plain_limit ? Token{static_cast<std::uint8_t>(v[j]), 0} : wide_token(v[j]);
-            tokens[j] = token.token;
-            bits_.put(v[j] & ((1u << token.extra_width) - 1), token.extra_width);
-            extra_bits_ += token.extra_width;
+        std::uint32_t numbers[piece] = {};
+        std::uint8_t numbers_tokens[piece], widths[piece];
+        std::copy(v + begin, v + end, numbers);
+        tokens_and_widths(numbers, numbers_tokens, widths);
+        std::copy(numbers_tokens, numbers_tokens + (end - begin), tokens + begin);
+        for (std::size_t j = 0; j < piece; j += 2) {  // two at a time halve the chain of shifts
+            const std::uint64_t first = numbers[j] & ((1u << widths[j]) - 1);
+            const std::uint64_t second = numbers[j + 1] & ((1u << widths[j + 1]) - 1);
+            const unsigned width = widths[j] + widths[j + 1];
+            if (width <= 56) [[likely]] {
+                bits.put(first | second << widths[j], width);
+            } else {
+                bits.put(first, widths[j]);
+                bits.put(second, widths[j + 1]);
+            }
+            extra_bits += width;
         }
     }
     size_ += m;
+    bits_ = bits;
+    extra_bits_ = extra_bits;
 }
 
 TokenBlock TokenWriter::finish() noexcept {
@@ -165,8 +211,8 @@ void decode_tokens(const Block& block, std::uint8_t* tokens) {
 
 void numbers_of_tokens(const Block& block, const std::uint8_t* tokens, std::uint32_t* v) {
     BitReader extra(block.extra, block.end);
-    for (std::size_t begin = 0; begin < block.size; begin += 64) {
-        const std::size_t end = std::min(block.size, begin + 64);
+    for (std::size_t begin = 0; begin < block.size; begin += piece) {
+        const std::size_t end = std::min(block.size, begin + piece);
         std::uint8_t all = 0;
         for (std::size_t j = begin; j < end; ++j) all |= tokens[j];
         if (all < plain_limit)

@@ -16,23 +16,12 @@ inline constexpr std::size_t block_length = std::size_t{1} << 20;  // numbers; o
 // Numbers from 2^5 up are tokens with extra bits.
 inline constexpr std::uint32_t plain_limit = 32;
 
-struct Token {
-    std::uint8_t token;
-    std::uint8_t extra_width;
-};
-
-// v ≥ plain_limit; its extra bits are its low extra_width bits.
-GRADWIRE_INLINE Token wide_token(std::uint32_t v) noexcept {
-    const auto e = static_cast<unsigned>(std::bit_width(v)) - 1;
-    return {static_cast<std::uint8_t>(32 + 4 * (e - 5) + ((v >> (e - 2)) & 3)), static_cast<std::uint8_t>(e - 2)};
-}
-
-GRADWIRE_INLINE unsigned extra_width(unsigned token) noexcept {
+constexpr unsigned extra_width(unsigned token) noexcept {
     return token < plain_limit ? 0 : ((token - 32) >> 2) + 3;
 }
 
 // The smallest number of a token.
-GRADWIRE_INLINE std::uint32_t token_base(unsigned token) noexcept {
+constexpr std::uint32_t token_base(unsigned token) noexcept {
     return token < plain_limit ? token : (4 + (token & 3)) << extra_width(token);
 }
 

@@ -77,7 +77,8 @@ void philox_uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t star
         const std::size_t m = std::min(chunk, count - done);
         philox_words(seed, stream, start + done, m, words);
         // 24 bits fit a float: exact. Via int, because that conversion is one instruction everywhere.
-        for (std::size_t i = 0; i < m; ++i) out[done + i] = static_cast<float>(static_cast<int>(words[i] >> 8)) * 0x1p-24f;
+        for (std::size_t i = 0; i < m; ++i)
+            out[done + i] = static_cast<float>(static_cast<int>(words[i] >> 8)) * 0x1p-24f;
     }
 }
 

@@ -1,5 +1,5 @@
-// Four blocks a register, one word in the low half of each 64-bit lane: the 32×32 → 64 multiplication reads low halves
-// only, so what the upper halves hold never matters and no word has to be moved between lanes.
+// Four blocks a register, one word in the low half of each 64-bit lane: the 32×32 → 64 multiplication reads low
+// halves only, so what the upper halves hold never matters and no word has to be moved between lanes.
 #include <immintrin.h>
 
 #include "philox.hpp"
@@ -8,7 +8,7 @@ namespace gradwire {
 
 void philox_blocks_avx2(std::uint64_t seed, std::uint64_t stream, std::uint64_t first, std::size_t blocks,
                         std::uint32_t* out) noexcept {
-    constexpr int groups = 2;  // independent registers in flight, to hide the multiplication's latency
+    constexpr int groups = 4;  // independent registers in flight, to hide the multiplication's latency
     constexpr std::size_t step = 4 * groups;
     const __m256i m0 = _mm256_set1_epi64x(philox::multiplier0), m1 = _mm256_set1_epi64x(philox::multiplier1);
     const __m256i w0 = _mm256_set1_epi64x(philox::weyl0), w1 = _mm256_set1_epi64x(philox::weyl1);
@@ -28,7 +28,7 @@ void philox_blocks_avx2(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
         __m256i k1 = _mm256_set1_epi64x(static_cast<long long>(seed >> 32));
 #pragma GCC unroll 10
         for (int round = 0; round < philox::rounds; ++round) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
             for (int g = 0; g < groups; ++g) {
                 const __m256i p0 = _mm256_mul_epu32(c0[g], m0), p1 = _mm256_mul_epu32(c2[g], m1);
                 c0[g] = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), _mm256_xor_si256(c1[g], k0));

@@ -9,36 +9,6 @@
 namespace gradwire {
 namespace {
 
-EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
-    EncodeTable table;
-    table.top = frequencies.top;
-    std::uint32_t start = 0;
-    for (unsigned s = 0; s <= frequencies.top; ++s) {
-        const std::uint32_t f = frequencies.of[s];
-        if (f == 0) {
-            table.step[s] = {};
-            table.inverse[s] = 0;
-            table.start_frequency[s] = 0;
-            continue;
-        }
-        // ⌈2^64 / f⌉ is exact for x < 2^32. It does not fit for f = 1: there 2^64 − 1 gives x − 1, which bias makes up for.
-        table.step[s] = f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
-                               : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
-                                                   static_cast<std::uint16_t>(scale - f)};
-        // x < f·2^20, so x / f < 2^20. Rounding x, 1 / f and their product costs 3·2^−24 at most; 2^−21 less keeps the
-        // quotient from ever being too large, and it stays less than 1 too small.
-        table.inverse[s] = static_cast<float>((1.0 - 0x1p-21) / f);
-        table.start_frequency[s] = start << 16 | f;
-        start += f;
-    }
-    // The rest is looked up by nobody but has to hold something.
-    for (unsigned s = frequencies.top + 1; s < 160; ++s) {
-        table.inverse[s] = 0;
-        table.start_frequency[s] = 0;
-    }
-    return table;
-}
-
 void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) noexcept {
     std::uint32_t* slot = table.slot;
     for (unsigned s = 0; s <= frequencies.top; ++s) {
@@ -72,9 +42,10 @@ std::size_t decode_groups_portable(std::uint8_t* tokens, std::size_t groups, con
         for (unsigned lane = 0; lane < lanes; ++lane) {
             std::uint32_t y = x[lane];
             group[lane] = decode_step(y, table);
-            const bool low = y < lowest_state;
-            x[lane] = low ? y << 16 | load<std::uint16_t>(next) : y;
-            next += low ? 2 : 0;
+            const std::uint32_t low = y < lowest_state;
+            // No branch: which lane needs a word is as good as random.
+            x[lane] = y << (low * 16) | (load<std::uint16_t>(next) & (0u - low));
+            next += 2 * low;
         }
     }
     std::copy(x, x + lanes, states);
@@ -83,6 +54,10 @@ std::size_t decode_groups_portable(std::uint8_t* tokens, std::size_t groups, con
 }
 
 EncodeGroups encoder(unsigned lanes) noexcept {
+#if defined(__x86_64__)
+    if (lanes >= 16 && simd() == Simd::avx512) return encode_groups_avx512(lanes);
+    if (lanes >= 16 && simd() == Simd::avx2) return encode_groups_avx2(lanes);
+#endif
     switch (lanes) {
         case 1: return encode_groups_portable<1>;
         case 2: return encode_groups_portable<2>;
@@ -95,6 +70,10 @@ EncodeGroups encoder(unsigned lanes) noexcept {
 }
 
 DecodeGroups decoder(unsigned lanes) noexcept {
+#if defined(__x86_64__)
+    if (lanes >= 16 && simd() == Simd::avx512) return decode_groups_avx512(lanes);
+    if (lanes >= 16 && simd() == Simd::avx2) return decode_groups_avx2(lanes);
+#endif
     switch (lanes) {
         case 1: return decode_groups_portable<1>;
         case 2: return decode_groups_portable<2>;
@@ -117,17 +96,51 @@ void check_end(const std::uint32_t* states, unsigned lanes) {
 
 }  // namespace
 
+EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
+    EncodeTable table;
+    table.top = frequencies.top;
+    std::uint32_t start = 0;
+    for (unsigned s = 0; s <= frequencies.top; ++s) {
+        const std::uint32_t f = frequencies.of[s];
+        if (f == 0) {
+            table.step[s] = {};
+            table.inverse[s] = 0;
+            table.start_frequency[s] = 0;
+            continue;
+        }
+        // ⌈2^64 / f⌉ is exact for x < 2^32. It does not fit for f = 1: there 2^64 − 1 gives x − 1, which bias makes up for.
+        table.step[s] = f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
+                               : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
+                                                   static_cast<std::uint16_t>(scale - f)};
+        // x < f·2^20, so x / f < 2^20. Rounding x, 1 / f and their product costs 3·2^−24 at most; 2^−21 less keeps the
+        // quotient from ever being too large, and it stays less than 1 too small.
+        table.inverse[s] = static_cast<float>((1.0 - 0x1p-21) / f);
+        table.start_frequency[s] = start << 16 | f;
+        start += f;
+    }
+    // The rest is looked up by nobody but has to hold something.
+    for (unsigned s = frequencies.top + 1; s < token_limit + 20; ++s) {
+        table.inverse[s] = 0;
+        table.start_frequency[s] = 0;
+    }
+    return table;
+}
+
 TokenCounts count_tokens(const std::uint8_t* tokens, std::size_t m) noexcept {
     TokenCounts counts{};
+    std::size_t i = 0;
+#if defined(__x86_64__)
+    if (simd() == Simd::avx512) i = count_small_tokens_avx512(tokens, m, counts.data());
+    if (simd() == Simd::avx2) i = count_small_tokens_avx2(tokens, m, counts.data());
+#endif
     // Four tables, so that a run of equal tokens does not wait for its own last increment.
     std::uint32_t table[4][256] = {};
-    std::size_t i = 0;
     for (; i + 8 <= m; i += 8) {
         const auto eight = load<std::uint64_t>(tokens + i);
         for (unsigned j = 0; j < 8; ++j) ++table[j & 3][eight >> (8 * j) & 0xFF];
     }
     for (; i < m; ++i) ++table[0][tokens[i]];
-    for (unsigned s = 0; s < token_limit; ++s) counts[s] = table[0][s] + table[1][s] + table[2][s] + table[3][s];
+    for (unsigned s = 0; s < token_limit; ++s) counts[s] += table[0][s] + table[1][s] + table[2][s] + table[3][s];
     return counts;
 }
 

@@ -20,10 +20,13 @@ struct EncodeTable {
         std::uint16_t complement;  // 4096 − f
     };
     Step step[token_limit];
-    alignas(64) float inverse[160];              // a little below 1 / f
-    alignas(64) std::uint32_t start_frequency[160];  // start << 16 | f
+    alignas(64) float inverse[token_limit + 20];  // a little below 1 / f; whole registers of AVX-512
+    alignas(64) std::uint32_t start_frequency[token_limit + 20];  // start << 16 | f
     unsigned top;
 };
+
+// Of frequencies with more than one token in use.
+EncodeTable make_encode_table(const Frequencies& frequencies) noexcept;
 
 // A slot's entry: token | (f − 1) << 8 | (slot − start) << 20.
 struct DecodeTable {
@@ -45,8 +48,11 @@ DecodeGroups decode_groups_avx512(unsigned lanes) noexcept;
 EncodeGroups encode_groups_avx2(unsigned lanes) noexcept;
 DecodeGroups decode_groups_avx2(unsigned lanes) noexcept;
 
-// Counts of tokens below 48, m of them.
-void count_small_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
+// Few different tokens are counted by comparing with each of them. Adds to counts, and returns how many tokens from the
+// front were counted: none if one of them is not below small_token_limit.
+inline constexpr unsigned small_token_limit = 36;
+std::size_t count_small_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
+std::size_t count_small_tokens_avx2(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
 
 GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTable::Step& step, std::uint16_t* top) noexcept {
     std::uint32_t x = state;

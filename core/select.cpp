@@ -1,8 +1,8 @@
 // How the largest r are found without sorting, and without a second array of the input's size.
 //
 // Few wanted: a threshold that lies below the r-th largest key is guessed from a sample; one pass over the input keeps
-// what reaches it, about 1.2·r entries; the exact r-th key is then found among those. Should more be kept than there is
-// room for, all but the best r of them are dropped and the threshold rises, so the sample is never trusted with the
+// what reaches it, about 1.2·r entries; the exact r-th key is then found among those. Should more be kept than there
+// is room for, all but the best r of them are dropped and the threshold rises, so the sample is never trusted with the
 // answer: if it guessed too low this costs some time, if too high the pass is repeated without it.
 //
 // Many wanted: keeping them all would cost more than a second pass. The sample gives two keys that enclose the r-th
@@ -15,45 +15,35 @@
 #include <cstring>
 
 #include "select_kth.hpp"
+#include "select_sample.hpp"
 
 namespace gradwire {
 namespace {
 
-constexpr std::size_t block = 4096;        // entries of the input that a step handles while they are in the first cache
-constexpr std::size_t least_sampled = 8192;  // shorter inputs are not worth a sample
-constexpr std::size_t run = 16;            // sampled entries lie in runs of a cache line
+constexpr std::size_t block = 4096;  // entries of the input that a step handles while they are in the first cache
 
-bool many(std::size_t n, std::size_t r) noexcept { return n >= least_sampled && r > n / 8; }
+// Room for what is kept grows with r where few are wanted, and with n where many are.
+bool many(std::size_t n, std::size_t r) noexcept { return sample_size(n) > 0 && r > n / 16; }
 
-std::size_t sample_size(std::size_t n) noexcept {
-    return std::clamp<std::size_t>(n / 256, 1024, std::size_t{1} << 16) / run * run;
-}
-
-// Copies a sample of the bits. Its places depend on n alone: the result must not, but its time should be the same
-// every time. They are spread evenly, with a jitter that no pattern in the input is likely to share.
-void take_sample(const std::uint32_t* bits, std::size_t n, std::uint32_t* sample, std::size_t size) noexcept {
-    const std::size_t runs = size / run, stride = n / runs;
-    for (std::size_t i = 0; i < runs; ++i) {
-        const auto hash = static_cast<std::uint32_t>(i) * 0x9E3779B9u;
-        const std::size_t jitter = static_cast<std::size_t>((std::uint64_t{hash} * (stride - run + 1)) >> 32);
-        std::memcpy(sample + i * run, bits + i * stride + jitter, run * sizeof(*bits));
-    }
+void take_sample(const std::uint32_t* bits, std::size_t n, std::uint32_t* sample) noexcept {
+    for (std::size_t i = 0; i < sample_size(n); i += sample_run)
+        std::memcpy(sample + i, bits + sample_place(n, i / sample_run), sample_run * sizeof(*bits));
 }
 
 // Calls take(positions, count) with the positions of the r largest, ascending, a block at a time. kth is what
 // kth_largest says of these bits and this r.
 template <class Take>
-void for_each_largest(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r, const Kth& kth,
-                      const Take& take) noexcept {
+void for_each_largest(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r,
+                      const Kth& kth, const Take& take) noexcept {
     std::uint32_t positions[block + select_slack];
-    std::size_t ties = r - kth.greater;     // wanted among the equal ones: the first
-    bool all_ties = ties == kth.equal;      // then they need not be counted
+    std::size_t ties = r - kth.greater;  // wanted among the equal ones: the first
+    bool all_ties = ties == kth.equal;   // then they need not be counted
     std::uint32_t low = kth.key;
     for (std::size_t begin = 0; begin < n;) {
         std::size_t end = std::min(begin + block, n);
         if (!all_ties) {
-            const std::size_t equal =
-                kernels.count_at_least(bits, begin, end, kth.key) - kernels.count_at_least(bits, begin, end, kth.key + 1);
+            const std::size_t equal = kernels.count_at_least(bits, begin, end, kth.key) -
+                                      kernels.count_at_least(bits, begin, end, kth.key + 1);
             if (equal > ties) {  // the last wanted tie is in this block: end it there
                 end = begin;
                 for (; ties > 0; ++end) ties -= (bits[end] & key_mask) == kth.key;
@@ -108,9 +98,18 @@ bool top_few(const SelectKernels& kernels, const std::uint32_t* bits, std::size_
 
 // The r-th key by one pass that keeps the keys in low … high; key 0 and no equal ones if it is not there, or they are
 // too many.
-Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t low,
-                std::uint32_t high, std::uint32_t* keys, std::size_t room) noexcept {
+Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r,
+                std::uint32_t low, std::uint32_t high, std::uint32_t* keys, std::size_t room) noexcept {
     std::size_t above = 0, kept = 0;
+    if (low == high) {  // as when most entries are zero: nothing to choose from, and perhaps too many to keep
+        for (std::size_t begin = 0; begin < n; begin += block) {
+            const std::size_t end = std::min(begin + block, n);
+            const std::size_t larger = kernels.count_at_least(bits, begin, end, high + 1);
+            above += larger;
+            kept += kernels.count_at_least(bits, begin, end, low) - larger;
+        }
+        return above < r && above + kept >= r ? Kth{low, above, kept} : Kth{};
+    }
     for (std::size_t begin = 0; begin < n; begin += block) {
         const std::size_t end = std::min(begin + block, n);
         if (kept + (end - begin) > room) return {};
@@ -129,21 +128,21 @@ Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::si
 }  // namespace
 
 std::size_t select_top_scratch(std::size_t n, std::size_t r) noexcept {
-    const std::size_t kept = many(n, r) ? n / 16 : r + r / 2;
+    const std::size_t kept = many(n, r) ? n / 8 : r + r / 2;
     const std::size_t with_block = std::min(kept + 2 * block, n);
-    return std::max(with_block, n >= least_sampled ? sample_size(n) : 0) + select_slack;
+    return std::max(with_block, sample_size(n)) + select_slack;
 }
 
-void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out, std::uint32_t* scratch_indices,
-                std::uint32_t* scratch_keys) noexcept {
+void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out,
+                std::uint32_t* scratch_indices, std::uint32_t* scratch_keys) noexcept {
     if (r == 0) return;
     if (r == n) {
         for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint32_t>(i);
         return;
     }
     const SelectKernels& kernels = select_kernels();
-    const auto sampled = n >= least_sampled ? sample_size(n) : 0;
-    if (sampled > 0) take_sample(bits, n, scratch_keys, sampled);
+    const std::size_t sampled = sample_size(n);
+    take_sample(bits, n, scratch_keys);
     const double share = static_cast<double>(r) / static_cast<double>(n);
     const double rank = share * static_cast<double>(sampled);  // of the r-th largest in the sample, expected
     const double deviation = std::sqrt(rank * (1 - share));
@@ -152,7 +151,7 @@ void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::ui
     };
 
     if (many(n, r)) {
-        const double lower = rank + 5 * deviation + 1, upper = rank - 5 * deviation;
+        const double lower = rank + 4 * deviation + 1, upper = rank - 4 * deviation;
         const std::uint32_t high = upper >= 1 ? key_of_rank(upper) : key_mask;
         const std::uint32_t low = lower <= static_cast<double>(sampled) ? key_of_rank(lower) : 0;
         Kth kth = kth_between(kernels, bits, n, r, low, high, scratch_keys, select_top_scratch(n, r) - select_slack);

@@ -11,13 +11,13 @@ namespace gradwire {
 
 inline constexpr std::uint32_t key_mask = 0x7FFFFFFFu;
 
-// Entries of each of the two scratch arrays that select_top wants. About 1.5·r, or n / 16 if r is a large part of n.
+// Entries of each of the two scratch arrays that select_top wants. About 1.5·r, or n / 8 if r is a large part of n.
 std::size_t select_top_scratch(std::size_t n, std::size_t r) noexcept;
 
 // Writes the indices of the r entries with the largest keys to out[0 … r), ascending. r ≤ n < 2^32; `bits` are the
 // floats' bits; the scratch arrays hold select_top_scratch(n, r) entries each, of any content.
-void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out, std::uint32_t* scratch_indices,
-                std::uint32_t* scratch_keys) noexcept;
+void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out,
+                std::uint32_t* scratch_indices, std::uint32_t* scratch_keys) noexcept;
 
 // Room that the kernels below need in `out` beyond what they write.
 inline constexpr std::size_t select_slack = 64;

@@ -1,6 +1,5 @@
-#include <immintrin.h>
-
 #include "select.hpp"
+#include "select_positions_avx2.hpp"
 
 namespace gradwire {
 namespace {
@@ -24,44 +23,6 @@ struct Between {
 __m256i all(std::uint32_t v) noexcept { return _mm256_set1_epi32(static_cast<int>(v)); }
 
 AtLeast at_least_test(std::uint32_t low) noexcept { return {all(low - 1)}; }
-
-// For each byte the positions of its ones, ascending, a byte each.
-struct BytePositions {
-    std::uint64_t of[256];
-};
-constexpr BytePositions byte_positions() {
-    BytePositions table{};
-    for (unsigned v = 0; v < 256; ++v) {
-        unsigned shift = 0;
-        for (std::uint64_t bit = 0; bit < 8; ++bit)
-            if (v >> bit & 1) {
-                table.of[v] |= bit << shift;
-                shift += 8;
-            }
-    }
-    return table;
-}
-constexpr BytePositions table = byte_positions();
-
-// As write_positions_avx512.
-[[gnu::always_inline]] inline std::size_t write_positions(std::uint64_t mask, std::uint32_t first,
-                                                          std::uint32_t* out) noexcept {
-    const auto count = static_cast<std::size_t>(_mm_popcnt_u64(mask));
-    if (count <= 4) {  // the usual case when few are selected; four are written whatever the count, to save branches
-        for (int j = 0; j < 4; ++j) {
-            out[j] = first + static_cast<std::uint32_t>(_tzcnt_u64(mask));
-            mask = _blsr_u64(mask);
-        }
-        return count;
-    }
-    for (std::uint32_t byte = 0; byte < 8; ++byte) {
-        const auto v = static_cast<std::uint8_t>(mask >> (8 * byte));
-        const __m256i within = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(table.of[v])));
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_add_epi32(within, all(first + 8 * byte)));
-        out += _mm_popcnt_u32(v);
-    }
-    return count;
-}
 
 // Calls each(mask, i) for every 64 entries from i on; bit j of the mask tells whether entry i + j passes the test.
 template <class Test, class Each>
@@ -93,7 +54,7 @@ template <class Test>
                                                     const Test& test, std::uint32_t* out) noexcept {
     std::uint32_t* const first = out;
     for_each_mask(bits, begin, end, test, [&](std::uint64_t mask, std::size_t i) {
-        out += write_positions(mask, static_cast<std::uint32_t>(i), out);
+        out += write_positions_avx2(mask, static_cast<std::uint32_t>(i), out);
     });
     return static_cast<std::size_t>(out - first);
 }

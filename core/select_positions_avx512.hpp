@@ -1,4 +1,5 @@
-// The positions of the ones of a 64-bit mask. Only for *_avx512.cpp files: static, so that no other file's copy is used.
+// The positions of the ones of a 64-bit mask. Only for *_avx512.cpp files: static, so that no other file
+// can be linked to this copy.
 #pragma once
 
 // GCC 12 warns of its own "undefined" operands (GCC bug 105593).

@@ -1,6 +1,7 @@
 #include "subset.hpp"
 
 #include <algorithm>
+#include <bit>
 
 #include "dispatch.hpp"
 #include "philox.hpp"
@@ -8,7 +9,31 @@
 namespace gradwire {
 namespace {
 
-#include "subset_loops.inl"
+std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
+                       std::uint32_t* out) noexcept {
+    std::size_t count = 0;
+    for (std::size_t i = 0; i < m; ++i) {
+        const std::uint64_t product = std::uint64_t{words[i]} * n;
+        out[count] = static_cast<std::uint32_t>(product >> 32);
+        count += static_cast<std::uint32_t>(product) >= refused;
+    }
+    return count;
+}
+
+void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+        std::uint64_t ones = bitmap[i] ^ flip;
+        std::uint32_t* const end = out + std::popcount(ones);
+        // Four at a time, too many rather than too few: a loop with an exact end would be mispredicted at every word.
+        do {
+            for (int j = 0; j < 4; ++j) {
+                *out++ = static_cast<std::uint32_t>(64 * i) + static_cast<std::uint32_t>(std::countr_zero(ones));
+                ones &= ones - 1;
+            }
+        } while (out < end);
+        out = end;
+    }
+}
 
 const SubsetKernels& kernels_in_force() noexcept {
 #if defined(__x86_64__)
@@ -37,7 +62,6 @@ std::size_t insert(const std::uint32_t* candidates, std::size_t count, std::uint
 }  // namespace
 
 const SubsetKernels subset_kernels_portable = {candidates, positions};
-
 void subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k, std::uint64_t* bitmap,
             std::uint32_t* out) noexcept {
     if (k == 0) return;

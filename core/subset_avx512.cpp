@@ -23,8 +23,15 @@ std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t 
 }
 
 void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
-    for (std::size_t i = 0; i < count; ++i)
-        out += write_positions_avx512(bitmap[i] ^ flip, static_cast<std::uint32_t>(64 * i), out);
+    for (std::size_t i = 0; i < count; i += 8) {
+        const std::size_t words = count - i < 8 ? count - i : 8;
+        const auto there = static_cast<__mmask8>((1u << words) - 1);
+        const __m512i group = _mm512_maskz_loadu_epi64(there, bitmap + i);
+        // A sparse subset leaves most groups empty.
+        if (_mm512_mask_cmpneq_epi64_mask(there, group, _mm512_set1_epi64(static_cast<long long>(flip))) == 0) continue;
+        for (std::size_t j = i; j < i + words; ++j)
+            out += write_positions_avx512(bitmap[j] ^ flip, static_cast<std::uint32_t>(64 * j), out);
+    }
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ import gradwire
 from gradwire import Rng
 from gradwire.torch import DDPHook
 
-MANY_BUCKETS = 0.01  # MB: every weight of `net` gets its own
+MANY_BUCKETS = 0.0005  # MB: every layer of `net` is a bucket of its own
 TOPK, RTOPK = "topk:k=0.05", "rtopk:k=0.05,r=0.2"
 
 

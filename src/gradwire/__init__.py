@@ -7,7 +7,7 @@
 >>> len(message) < 600
 True
 >>> y = gradwire.decode(message, n=10_000)
->>> np.count_nonzero(y)
+>>> int(np.count_nonzero(y))
 100
 """
 

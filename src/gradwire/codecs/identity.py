@@ -50,8 +50,8 @@ class Identity(Codec):
 
     Example:
         >>> import gradwire, numpy as np
-        >>> gradwire.decode(gradwire.encode(Identity("float16"), np.array([1e5, 3.0], np.float32), 0), 2).tolist()
-        [100000.0, 3.0]
+        >>> gradwire.decode(gradwire.encode(Identity("float16"), np.array([2.0**20, 3.0], np.float32), 0), 2).tolist()
+        [1048576.0, 3.0]
 
     Source: docs/wire-format.md, section 7.1.
     """

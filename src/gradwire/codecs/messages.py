@@ -35,7 +35,7 @@ def encode(codec: Codec | str, x: Any, rng: Rng | int) -> bytes:
     Example:
         >>> import numpy as np
         >>> len(encode("topk:k=1", np.arange(1000, dtype=np.float32), 0))
-        20
+        21
 
     Source: docs/wire-format.md.
     """
