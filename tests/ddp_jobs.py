@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
+from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwire
@@ -63,7 +63,7 @@ def attach(model, codec, bucket_cap_mb=MANY_BUCKETS, ddp=None, **settings):
 
 def backward(model, rank, step, dtype=torch.float32):
     x, y = batch(rank, step, dtype)
-    loss = F.cross_entropy(model(x).float(), y)
+    loss = cross_entropy(model(x).float(), y)
     loss.backward()
     return loss
 
@@ -170,7 +170,7 @@ def with_scaler(rank, world):
         optimizer.zero_grad()
         x, y = batch(rank, 0)
         with torch.autocast("cpu", torch.float16):
-            loss = F.cross_entropy(model(x), y)
+            loss = cross_entropy(model(x), y)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()

@@ -1,0 +1,130 @@
+"""Native top against the reference and against its definition, on every instruction set."""
+
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gradwire import _core
+from gradwire.errors import ParameterError
+from gradwire.kernels import reference
+
+BEST = _core.simd()
+LEVELS = ("portable", "avx2", "avx512")
+Make = Callable[[np.random.Generator, int], np.ndarray]
+
+FAMILIES: dict[str, Make] = {
+    "normal": lambda g, n: g.standard_normal(n),
+    "ascending": lambda g, n: np.arange(n),
+    "descending": lambda g, n: -np.arange(n)[::-1],
+    "constant": lambda g, n: np.full(n, -2.5),
+    "zeros": lambda g, n: np.where(g.random(n) < 0.5, 0.0, -0.0),
+    "few values": lambda g, n: np.round(g.standard_normal(n)),
+    "sparse": lambda g, n: np.where(g.random(n) < 0.005, g.standard_normal(n), 0.0),
+    "denormal": lambda g, n: g.standard_normal(n) * 1e-42,
+    "heavy tail": lambda g, n: np.exp(np.clip(9 * g.standard_normal(n), -80, 80)),
+    "blocks of one scale": lambda g, n: (
+        g.standard_normal(n) * np.exp(3 * g.standard_normal(n // 500 + 1))[np.arange(n) // 500]
+    ),
+    "any bits": lambda g, n: g.integers(0, 2**32, n, dtype=np.uint32).view(np.float32),
+}
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    _core.set_simd(request.param)
+    if _core.simd() != request.param:
+        pytest.skip("not on this processor")
+    yield request.param
+    _core.set_simd(BEST)
+
+
+def vector(family: str, n: int, seed: int) -> np.ndarray:
+    return FAMILIES[family](np.random.default_rng(seed), n).astype(np.float32)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_is_the_reference(level, family):
+    rng = np.random.default_rng(1)
+    for trial in range(60):
+        n = int(2 ** rng.uniform(0, 17))
+        x = vector(family, n, trial)
+        for share in (rng.uniform(0, 0.01), rng.uniform(0, 0.1), rng.uniform(0, 1)):
+            r = round(share * n)
+            np.testing.assert_array_equal(_core.top(x, r), reference.top(x, r), err_msg=f"{n=} {r=}")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_long(level, family):
+    """Long enough for the largest sample, and for candidates that outgrow their room."""
+    x = vector(family, 3_000_001, 3)
+    order = np.argsort(-(x.view(np.uint32) & 0x7FFFFFFF).astype(np.int64), kind="stable")
+    for r in (1, 30, 3_000, 30_000, 187_500, 187_501, 600_000, 1_500_000, 2_999_999):
+        np.testing.assert_array_equal(_core.top(x, r), np.sort(order[:r]), err_msg=f"{r=}")
+
+
+@given(st.lists(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0, 1e-45, -np.inf, np.nan]), max_size=80), st.data())
+@settings(max_examples=300, deadline=None)
+def test_is_its_definition(values, data):
+    x = np.array(values, np.float32)
+    r = data.draw(st.integers(0, len(x)))
+    key = x.view(np.uint32) & 0x7FFFFFFF
+    wanted = sorted(sorted(range(len(x)), key=lambda i: (-int(key[i]), i))[:r])
+    for simd in LEVELS:
+        _core.set_simd(simd)
+        assert _core.top(x, r).tolist() == wanted
+    _core.set_simd(BEST)
+    assert reference.top(x, r).tolist() == wanted
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 60_000), st.floats(0, 1))
+@example(seed=0, n=2048, share=1 / 16)
+@example(seed=0, n=2047, share=1 / 16)
+@settings(max_examples=60, deadline=None)
+def test_levels_agree(seed, n, share):
+    x = np.random.default_rng(seed).standard_normal(n).astype(np.float32)
+    x[:: 1 + seed % 5] = 0.5
+    r = round(share * n)
+    answers = []
+    for simd in LEVELS:
+        _core.set_simd(simd)
+        answers.append(_core.top(x, r).tobytes())
+    _core.set_simd(BEST)
+    assert set(answers) == {reference.top(x, r).tobytes()}
+
+
+def test_unaligned(level):
+    x = np.random.default_rng(2).standard_normal(20_000).astype(np.float32)
+    for offset in range(1, 17):
+        np.testing.assert_array_equal(_core.top(x[offset:], 300), reference.top(x[offset:].copy(), 300))
+
+
+def test_bounds():
+    x = np.ones(3, np.float32)
+    assert _core.top(x, 0).shape == (0,)
+    assert _core.top(x[:0], 0).dtype == np.uint32
+    for function in (_core.top, reference.top):
+        with pytest.raises(ParameterError, match=r"at most len\(x\)"):
+            function(x, 4)
+
+
+def test_threads_do_not_share_scratch():
+    """The interpreter lock is released, and working space stays with its thread."""
+    x = [np.random.default_rng(s).standard_normal(200_000).astype(np.float32) for s in range(4)]
+    wanted = [reference.top(v, 2_000) for v in x]
+    wrong = []
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(_core.top(x[i], 2_000), wanted[i]):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
