@@ -42,7 +42,7 @@ void bind_quantise(nb::module_& m) {
     });
     m.def("quantise", [](FloatsIn x, float inverse, int rounding, std::uint64_t seed, std::uint64_t stream) {
         if (rounding < 0 || rounding > 2) throw nb::value_error("the rounding is 0, 1 or 2");
-        auto out = std::make_unique_for_overwrite<std::uint32_t[]>(x.size());
+        auto out = uninitialised<std::uint32_t>(x.size());
         {
             nb::gil_scoped_release release;
             in_pieces(x.size(), rounding != 0, seed, stream,
@@ -54,7 +54,7 @@ void bind_quantise(nb::module_& m) {
         return owned_array(std::move(out), x.size());
     });
     m.def("dequantise", [](WordsIn zigzag, float step, bool shared, std::uint64_t seed, std::uint64_t stream) {
-        auto out = std::make_unique_for_overwrite<float[]>(zigzag.size());
+        auto out = uninitialised<float>(zigzag.size());
         {
             nb::gil_scoped_release release;
             in_pieces(zigzag.size(), shared, seed, stream,

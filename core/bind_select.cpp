@@ -4,10 +4,6 @@
 #include <memory>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include "bindings.hpp"
 #include "crc32c.hpp"
 #include "philox.hpp"
@@ -21,39 +17,6 @@ constexpr std::uint64_t index_limit = std::numeric_limits<std::uint32_t>::max();
 [[noreturn]] void raise_parameter_error(const char* text) {
     PyErr_SetString(nb::module_::import_("gradwire.errors").attr("ParameterError").ptr(), text);
     throw nb::python_error();
-}
-
-// Any object that shows its bytes in one piece: bytes, bytearray, memoryview, numpy array.
-class Bytes {
-public:
-    explicit Bytes(nb::handle object) {
-        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
-    }
-    ~Bytes() { PyBuffer_Release(&view_); }
-    Bytes(const Bytes&) = delete;
-    Bytes& operator=(const Bytes&) = delete;
-
-    const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(view_.buf); }
-    std::size_t size() const { return static_cast<std::size_t>(view_.len); }
-
-private:
-    Py_buffer view_;
-};
-
-// Not zeroed: what is not used must not cost a page. Long arrays ask for huge pages, as numpy's do: the first touch of
-// each small page costs more than the selection itself.
-template <class T>
-std::unique_ptr<T[]> uninitialised(std::size_t size) {
-    auto array = std::make_unique_for_overwrite<T[]>(size);
-#if defined(__linux__)
-    constexpr std::uintptr_t page = 4096;
-    if (size * sizeof(T) >= std::size_t{4} << 20) {
-        const auto begin = (reinterpret_cast<std::uintptr_t>(array.get()) + page - 1) / page * page;
-        const auto end = reinterpret_cast<std::uintptr_t>(array.get() + size);
-        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: a refusal changes nothing
-    }
-#endif
-    return array;
 }
 
 // Working space for one call. A thread keeps what it used last, up to a limit, because fresh pages cost time.

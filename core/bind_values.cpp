@@ -18,11 +18,6 @@ void check_exponent(int exponent) {
     if (exponent < -126 || exponent > 126) throw nb::value_error("the exponent lies in -126 … 126");
 }
 
-template <class T>
-std::unique_ptr<T[]> uninitialised(std::size_t n) {
-    return std::make_unique_for_overwrite<T[]>(n);
-}
-
 }  // namespace
 
 void bind_values(nb::module_& m) {

@@ -35,4 +35,5 @@ NB_MODULE(_core, m) {
     bind_coding(m);
     bind_values(m);
     bind_quantise(m);
+    bind_frame(m);
 }

@@ -3,6 +3,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <cstdint>
 #include <memory>
 
@@ -13,6 +17,45 @@ using FloatsIn = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device:
 using FloatsOut = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using WordsIn = nb::ndarray<const std::uint32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using BytesIn = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+// Any object that shows its bytes in one piece: bytes, bytearray, memoryview, numpy array.
+class Bytes {
+public:
+    explicit Bytes(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    }
+    ~Bytes() { PyBuffer_Release(&view_); }
+    Bytes(const Bytes&) = delete;
+    Bytes& operator=(const Bytes&) = delete;
+
+    const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(view_.buf); }
+    std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+private:
+    Py_buffer view_;
+};
+
+// Long arrays ask for huge pages, as numpy's do: the first touch of each small page costs more than a kernel's pass.
+inline void advise_huge_pages(void* data, std::size_t bytes) {
+#if defined(__linux__)
+    constexpr std::uintptr_t page = 4096;
+    if (bytes >= std::size_t{4} << 20) {
+        const auto begin = (reinterpret_cast<std::uintptr_t>(data) + page - 1) / page * page;
+        const auto end = reinterpret_cast<std::uintptr_t>(data) + bytes;
+        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+    }
+#else
+    (void)data, (void)bytes;
+#endif
+}
+
+// Not zeroed: what is not used must not cost a page.
+template <class T>
+std::unique_ptr<T[]> uninitialised(std::size_t size) {
+    auto array = std::make_unique_for_overwrite<T[]>(size);
+    advise_huge_pages(array.get(), size * sizeof(T));
+    return array;
+}
 
 // A new numpy array that owns its memory.
 template <class T>
@@ -26,3 +69,4 @@ void bind_select(nb::module_& m);
 void bind_coding(nb::module_& m);
 void bind_values(nb::module_& m);
 void bind_quantise(nb::module_& m);
+void bind_frame(nb::module_& m);

@@ -43,11 +43,11 @@ std::uint32_t crc32c_portable(std::uint32_t crc, const std::uint8_t* data, std::
     return crc;
 }
 
-std::uint32_t crc32c(const std::uint8_t* data, std::size_t size) noexcept {
+std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before) noexcept {
 #if defined(__x86_64__)
-    if (has_crc_instruction()) return ~crc32c_sse42(~0u, data, size);
+    if (has_crc_instruction()) return ~crc32c_sse42(~before, data, size);
 #endif
-    return ~crc32c_portable(~0u, data, size);
+    return ~crc32c_portable(~before, data, size);
 }
 
 }  // namespace gradwire

@@ -7,7 +7,8 @@
 
 namespace gradwire {
 
-std::uint32_t crc32c(const std::uint8_t* data, std::size_t size) noexcept;
+// `before` is the checksum of what comes before data, so that a long input can come in pieces.
+std::uint32_t crc32c(const std::uint8_t* data, std::size_t size, std::uint32_t before = 0) noexcept;
 
 // The two implementations. They continue a register (no initial value, no final xor).
 std::uint32_t crc32c_portable(std::uint32_t crc, const std::uint8_t* data, std::size_t size) noexcept;

@@ -37,6 +37,7 @@ __all__ = [
     "max_abs",
     "philox_words",
     "quantise",
+    "seal",
     "subset",
     "sum_abs",
     "sum_squares",
@@ -83,6 +84,11 @@ def backend(name: str) -> Iterator[None]:
 def crc32c(data: Bytes) -> int:
     """CRC-32C of bytes."""
     return int(_active.crc32c(data))
+
+
+def seal(parts: list[Bytes]) -> bytes:
+    """The parts joined, and behind them their CRC-32C as u32."""
+    return _active.seal(parts)
 
 
 def philox_words(seed: int, stream: int, start: int, count: int) -> Words:

@@ -44,8 +44,7 @@ def seal_frame(codec: int, n: int, payload: Writer) -> bytes:
     head.u8(VERSION)
     head.u8(codec)
     head.varint(n)
-    body = b"".join((head.data, payload.data))
-    return body + kernels.crc32c(body).to_bytes(CHECKSUM_BYTES, "little")
+    return kernels.seal(head.parts() + payload.parts())
 
 
 def open_frame(message: bytes | memoryview) -> Frame:

@@ -16,7 +16,7 @@ def varint_length(value: int) -> int:
 
 
 class Writer:
-    """Collects the bytes of a payload.
+    """Collects the bytes of a payload; long pieces are kept by reference, and copied once, when the frame is sealed.
 
     Example:
         >>> w = Writer()
@@ -28,55 +28,74 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        self.data = bytearray()
+        self._parts: list[bytes | bytearray | memoryview] = []
+        self._tail = bytearray()
+
+    def parts(self) -> list[bytes | bytearray | memoryview]:
+        """What was written, in pieces."""
+        return [*self._parts, self._tail]
+
+    @property
+    def data(self) -> bytes:
+        """What was written, in one piece: a copy."""
+        return b"".join(self.parts())
 
     def u8(self, value: int) -> None:
         """One byte."""
-        self.data.append(value)
+        self._tail.append(value)
 
     def i8(self, value: int) -> None:
         """One signed byte."""
-        self.data += struct.pack("<b", value)
+        self._tail += struct.pack("<b", value)
 
     def u64(self, value: int) -> None:
         """Eight bytes, little-endian."""
-        self.data += struct.pack("<Q", value)
+        self._tail += struct.pack("<Q", value)
 
     def f32(self, value: float) -> None:
         """A binary32."""
-        self.data += struct.pack("<f", value)
+        self._tail += struct.pack("<f", value)
 
     def varint(self, value: int) -> None:
         """An unsigned LEB128 number below 2^32."""
         while value >= 0x80:
-            self.data.append(value & 0x7F | 0x80)
+            self._tail.append(value & 0x7F | 0x80)
             value >>= 7
-        self.data.append(value)
+        self._tail.append(value)
 
     def raw(self, data: bytes | bytearray | memoryview) -> None:
-        """Bytes as they are."""
-        self.data += data
+        """Bytes as they are; they must not change before the frame is sealed."""
+        if memoryview(data).nbytes < LONG:
+            self._tail += data
+        else:
+            self._parts += [self._tail, data]
+            self._tail = bytearray()
 
     def integers(self, v: npt.NDArray[np.uint32]) -> None:
         """An integers section (4.1)."""
-        self.data += kernels.encode_integers(v)
+        self.raw(kernels.encode_integers(v))
 
     def indices(self, indices: npt.NDArray[np.uint32], n: int) -> None:
         """An indices section (4.2): ascending ``indices`` below ``n``."""
-        self.data += kernels.encode_indices(indices, n)
+        self.raw(kernels.encode_indices(indices, n))
 
     def levels(self, zigzag: npt.NDArray[np.uint32]) -> None:
         """A levels section (4.4) of signed integers, given as zigzag numbers."""
         m, c = len(zigzag), int(np.count_nonzero(zigzag))
-        if 64 * c < m:
-            self.data += _sparse_levels(zigzag)
+        sparse = _sparse_levels(zigzag) if 64 * c < m or m <= SHORT else None
+        if sparse is not None and 64 * c < m:
+            self.raw(sparse)
             return
-        dense = b"\0" + kernels.encode_integers(zigzag)
-        if m <= SHORT:
-            sparse = _sparse_levels(zigzag)
-            dense = sparse if len(sparse) < len(dense) else dense
-        self.data += dense
+        dense = kernels.encode_integers(zigzag)
+        if sparse is not None and len(sparse) < 1 + len(dense):
+            self.raw(sparse)
+        else:
+            self.u8(0)
+            self.raw(dense)
 
+
+LONG = 4096
+"""Pieces of so many bytes are kept by reference."""
 
 SHORT = 4096
 """Up to this many levels both forms are tried."""
@@ -90,4 +109,4 @@ def _sparse_levels(zigzag: npt.NDArray[np.uint32]) -> bytes:
     if len(where):
         form.indices(where, len(zigzag))
         form.integers(zigzag[where] - np.uint32(1))
-    return bytes(form.data)
+    return form.data

@@ -1,6 +1,6 @@
 """The kernels in numpy: the readable oracle. Native code must give the same bytes."""
 
-from gradwire.kernels.reference.checksum import crc32c
+from gradwire.kernels.reference.checksum import crc32c, seal
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
 from gradwire.kernels.reference.quantise import dequantise, level_sums, quantise, sum_abs, sum_squares
@@ -38,6 +38,7 @@ __all__ = [
     "max_abs",
     "philox_words",
     "quantise",
+    "seal",
     "subset",
     "sum_abs",
     "sum_squares",

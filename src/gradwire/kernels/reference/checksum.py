@@ -2,7 +2,7 @@
 
 import numpy as np
 
-__all__ = ["crc32c"]
+__all__ = ["crc32c", "seal"]
 
 _POLYNOMIAL = 0x82F63B78  # Castagnoli's, reflected
 
@@ -27,3 +27,9 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     for byte in np.frombuffer(data, np.uint8).tolist():
         register = (register >> 8) ^ _TABLE[(register ^ byte) & 0xFF]
     return register ^ 0xFFFFFFFF
+
+
+def seal(parts: list[bytes | bytearray | memoryview]) -> bytes:
+    """The parts joined, and behind them their CRC-32C as u32."""
+    body = b"".join(parts)
+    return body + crc32c(body).to_bytes(4, "little")
