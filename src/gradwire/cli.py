@@ -1,6 +1,7 @@
 """The command ``gradwire``: encode, decode and inspect files; compare codecs; write golden vectors."""
 
 import argparse
+import importlib
 import json
 import os
 import sys
@@ -168,28 +169,16 @@ def _read_message(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _compare_arguments(parser: argparse.ArgumentParser) -> None:
-    from gradwire.experiments import compare
+def _of_module(path: str) -> tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]:
+    """The two functions of a command that is a module of its own, imported when it is used."""
 
-    compare.add_arguments(parser)
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        importlib.import_module(path).add_arguments(parser)
 
+    def run(args: argparse.Namespace) -> int:
+        return int(importlib.import_module(path).run(args))
 
-def _compare(args: argparse.Namespace) -> int:
-    from gradwire.experiments import compare
-
-    return compare.run(args)
-
-
-def _vectors_arguments(parser: argparse.ArgumentParser) -> None:
-    from gradwire import vectors
-
-    vectors.add_arguments(parser)
-
-
-def _vectors(args: argparse.Namespace) -> int:
-    from gradwire import vectors
-
-    return vectors.run(args)
+    return add_arguments, run
 
 
 COMMANDS = (
@@ -197,8 +186,7 @@ COMMANDS = (
         "compare",
         "train one model with several codecs on real worker processes and show them side by side",
         "gradwire compare --codec identity --codec rtopk:k=0.01,r=0.03 --seeds 3",
-        _compare_arguments,
-        _compare,
+        *_of_module("gradwire.experiments.compare"),
     ),
     Command(
         "encode",
@@ -212,10 +200,15 @@ COMMANDS = (
     ),
     Command("inspect", "show what a message holds", "gradwire inspect grad.gw --json", _inspect_arguments, _inspect),
     Command(
+        "reproduce",
+        "repeat a figure or table of the papers, or list them",
+        "gradwire reproduce rate-distortion --quick",
+        *_of_module("gradwire.experiments.reproduce"),
+    ),
+    Command(
         "vectors",
         "check the golden vectors of the wire format, or add those of a new codec",
         "gradwire vectors check tests/golden",
-        _vectors_arguments,
-        _vectors,
+        *_of_module("gradwire.vectors"),
     ),
 )
