@@ -190,7 +190,7 @@ unsigned lanes_log2(const TokenCounts& counts, const Frequencies& frequencies) n
         cost += std::uint64_t{counts[s]} * (256 * scale_log2 - log2);
     }
     unsigned result = 0;
-    for (const unsigned threshold : {10, 11, 12, 13, 17, 18}) result += (cost >> 8) >> threshold != 0;
+    for (const unsigned threshold : {10, 11, 12, 13, 18, 19}) result += (cost >> 8) >> threshold != 0;
     return result;
 }
 

@@ -54,7 +54,8 @@ inline constexpr unsigned small_token_limit = 36;
 std::size_t count_small_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
 std::size_t count_small_tokens_avx2(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
 
-GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTable::Step& step, std::uint16_t* top) noexcept {
+GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTable::Step& step,
+                                           std::uint16_t* top) noexcept {
     std::uint32_t x = state;
     *top = static_cast<std::uint16_t>(x);
     const bool full = (x >> 20) >= step.frequency;

@@ -199,7 +199,7 @@ def _lanes_log2(counts: list[int], frequencies: list[int]) -> int:
         if c:
             length = f.bit_length()
             cost += c * (3072 - (256 * (length - 1) + ((256 * f) >> (length - 1)) - 256))
-    thresholds = [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 17, 1 << 18]
+    thresholds = [1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 18, 1 << 19]
     return sum((cost >> 8) >= t for t in thresholds)
 
 
