@@ -80,29 +80,29 @@ std::size_t write_unary(const TokenBlock& block, std::uint8_t* out) noexcept {
     return static_cast<std::size_t>(bits.finish() - out);
 }
 
-// Passes m numbers to sink(v) and returns the end of their stream.
-template <class Sink>
-const std::uint8_t* read_unary(const std::uint8_t* data, const std::uint8_t* end, std::size_t m, Sink&& sink) {
-    BitReader bits(data, end);
-    for (std::size_t j = 0; j < m; ++j) {
-        const std::uint64_t word = bits.peek();
-        if ((word & 1) == 0) {
-            bits.skip(1);
-            sink(0);
-            continue;
-        }
-        std::uint64_t ones = static_cast<unsigned>(std::countr_one(word >> 2));
-        bits.skip(2 + ones);
-        // peek promises 57 bits. Where ones fill them, more may follow; beyond the message's end there are zeros.
-        for (std::uint64_t more = ones < 55 ? 0 : 1; more != 0; ones += more) {
-            more = static_cast<unsigned>(std::countr_one(bits.peek()));
-            bits.skip(more);
-        }
+// A unary number; it may reach 2^32, which read_block rejects.
+std::uint64_t next_unary(BitReader& bits) noexcept {
+    const std::uint64_t word = bits.peek();
+    if ((word & 1) == 0) {
         bits.skip(1);
-        const std::uint64_t v = 2 * (ones + 1) - (word >> 1 & 1);
-        if (v >> 32) throw MessageError("the message has a number that reaches 2^32");
-        sink(static_cast<std::uint32_t>(v));
+        return 0;
     }
+    std::uint64_t ones = static_cast<unsigned>(std::countr_one(word >> 2));
+    bits.skip(2 + ones);
+    // peek promises 57 bits. Where ones fill them, more may follow; beyond the message's end there are zeros.
+    for (std::uint64_t more = ones < 55 ? 0 : 1; more != 0; ones += more) {
+        more = static_cast<unsigned>(std::countr_one(bits.peek()));
+        bits.skip(more);
+    }
+    bits.skip(1);
+    return 2 * (ones + 1) - (word >> 1 & 1);
+}
+
+// The end of the stream of m unary numbers.
+const std::uint8_t* check_unary(const std::uint8_t* data, const std::uint8_t* end, std::size_t m) {
+    BitReader bits(data, end);
+    for (std::size_t j = 0; j < m; ++j)
+        if (next_unary(bits) >> 32) throw MessageError("the message has a number that reaches 2^32");
     return bits.finish();
 }
 
@@ -191,7 +191,7 @@ Block read_block(ByteReader& reader, std::size_t m) {
     block.begin = reader.next();
     if (kind == unary_kind) {
         block.unary = true;
-        reader.move_to(read_unary(reader.next(), reader.end(), m, [](std::uint32_t) {}));
+        reader.move_to(check_unary(reader.next(), reader.end(), m));
     } else {
         block.frequencies = read_frequencies(reader);
         block.lanes = 1u << kind;
@@ -209,29 +209,40 @@ void decode_tokens(const Block& block, std::uint8_t* tokens) {
     rans_decode(tokens, block.size, block.frequencies, block.lanes, block.states, block.words, block.word_count);
 }
 
-void numbers_of_tokens(const Block& block, const std::uint8_t* tokens, std::uint32_t* v) {
-    BitReader extra(block.extra, block.end);
-    for (std::size_t begin = 0; begin < block.size; begin += piece) {
-        const std::size_t end = std::min(block.size, begin + piece);
+void NumberReader::read(std::size_t count, std::uint32_t* v) noexcept {
+    // A local reader: stores of numbers might change a member, for all the compiler knows.
+    BitReader bits = bits_;
+    if (block_.unary) {
+        for (std::size_t j = 0; j < count; ++j) v[j] = static_cast<std::uint32_t>(next_unary(bits));
+        bits_ = bits;
+        return;
+    }
+    const std::uint8_t* tokens = tokens_;
+    for (std::size_t begin = 0; begin < count; begin += piece) {
+        const std::size_t end = std::min(count, begin + piece);
         std::uint8_t all = 0;
         for (std::size_t j = begin; j < end; ++j) all |= tokens[j];
         if (all < plain_limit)
             for (std::size_t j = begin; j < end; ++j) v[j] = tokens[j];
         else
-            for (std::size_t j = begin; j < end; ++j) v[j] = next_number(tokens[j], extra);
+            for (std::size_t j = begin; j < end; ++j) v[j] = next_number(tokens[j], bits);
     }
-    if (extra.position() != block.extra_bits)
+    tokens_ = tokens + count;
+    bits_ = bits;
+}
+
+void NumberReader::finish() const {
+    if (block_.unary) return;  // checked when the block was read
+    if (bits_.position() != block_.extra_bits)
         throw MessageError("the message has a block whose number of extra bits is not that of its tokens");
-    extra.finish();
+    bits_.finish();
 }
 
 void decode_numbers(const Block& block, std::uint8_t* tokens, std::uint32_t* v) {
-    if (block.unary) {
-        read_unary(block.begin, block.end, block.size, [&](std::uint32_t number) { *v++ = number; });
-        return;
-    }
-    decode_tokens(block, tokens);
-    numbers_of_tokens(block, tokens, v);
+    if (!block.unary) decode_tokens(block, tokens);
+    NumberReader numbers(block, tokens);
+    numbers.read(block.size, v);
+    numbers.finish();
 }
 
 }  // namespace gradwire

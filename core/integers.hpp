@@ -80,8 +80,22 @@ Block read_block(ByteReader& reader, std::size_t m);
 // The tokens of a block that is not unary: block.size of them.
 void decode_tokens(const Block& block, std::uint8_t* tokens);
 
-// The numbers of tokens with their extra bits; raises unless the block has exactly those.
-void numbers_of_tokens(const Block& block, const std::uint8_t* tokens, std::uint32_t* v);
+// The numbers of a block in pieces; of a block that is not unary its tokens were decoded before.
+class NumberReader {
+public:
+    NumberReader(const Block& block, const std::uint8_t* tokens) noexcept
+        : block_(block), tokens_(tokens), bits_(block.unary ? block.begin : block.extra, block.end) {}
+
+    // The next `count` numbers.
+    void read(std::size_t count, std::uint32_t* v) noexcept;
+    // After the last number: raises unless the block has exactly the extra bits of its tokens.
+    void finish() const;
+
+private:
+    const Block& block_;
+    const std::uint8_t* tokens_;
+    BitReader bits_;
+};
 
 // The numbers of any block; tokens is scratch for block.size.
 void decode_numbers(const Block& block, std::uint8_t* tokens, std::uint32_t* v);

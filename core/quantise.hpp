@@ -26,6 +26,8 @@ struct QuantiseKernels {
                      std::uint32_t* zigzag);
     // step·k, or step·(k − (U − ½)) where words is not null.
     void (*dequantise)(const std::uint32_t* zigzag, std::size_t n, float step, const std::uint32_t* words, float* out);
+    // out += weight · (values·power), the product with power saturating at the largest finite number.
+    void (*add_scaled)(float* out, const float* values, std::size_t n, float power, float weight);
 };
 
 const QuantiseKernels& quantise_kernels() noexcept;

@@ -1,6 +1,7 @@
 #include "quantise.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace gradwire {
 namespace avx2 {

@@ -129,4 +129,14 @@ void dequantise(const std::uint32_t* zigzag, std::size_t n, float step, const st
         for (std::size_t i = 0; i < n; ++i) out[i] = step * (level_of(zigzag[i]) - (uniform(words[i]) - 0.5f));
 }
 
-constexpr QuantiseKernels table{sum_squares, sum_abs, level_sums, quantise, dequantise};
+void add_scaled(float* out, const float* values, std::size_t n, float power, float weight) {
+    constexpr float largest = std::numeric_limits<float>::max();
+    for (std::size_t i = 0; i < n; ++i) {
+        float value = values[i] * power;
+        value = value < -largest ? -largest : value;
+        value = value > largest ? largest : value;
+        out[i] += weight * value;
+    }
+}
+
+constexpr QuantiseKernels table{sum_squares, sum_abs, level_sums, quantise, dequantise, add_scaled};

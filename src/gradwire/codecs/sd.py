@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.scaling import normalised, read_exponent, rescale, write_exponent
+from gradwire.codecs.scaling import normalised, read_exponent, write_exponent
 from gradwire.codecs.step_search import largest_step
 from gradwire.errors import MessageError, ParameterError
 from gradwire.rng import Rng
@@ -94,16 +94,16 @@ class SparseDithering(Codec):
         else:
             step = paper_step(energy, len(x), self.error)
         drawn = rng.child(0)
-        zigzag = kernels.quantise(y, _inverse(step), ROUNDINGS.index(self.rounding), drawn.seed, 0)
+        inverse = float(np.float32(1.0) / np.float32(step))
         if self.rounding == "nearest" and self.gain != "paper":
-            products, squares, _ = kernels.level_sums(y, _inverse(step))
+            products, squares, _ = kernels.level_sums(y, inverse)
             if squares == 0.0:
                 return self._write(writer, 0, 0.0)
             step = float(np.float32(products / squares))
         self._write(writer, e, step)
         if self.rounding == "shared":
             writer.u64(drawn.seed)
-        return writer.levels(zigzag)
+        return writer.quantised(y, inverse, ROUNDINGS.index(self.rounding), drawn.seed, 0)
 
     def _write(self, writer: Writer, e: int, step: float) -> None:
         writer.u8(self.rounding == "shared")
@@ -112,16 +112,11 @@ class SparseDithering(Codec):
 
     @staticmethod
     def add(reader: Reader, out: Floats, weight: float) -> None:
-        n = len(out)
         shared, e, step, seed = _read_head(reader)
         if step == 0.0:
             reader.end()
             return
-        zigzag = reader.levels(n)
-        reader.end()
-        with np.errstate(over="ignore"):
-            values = kernels.dequantise(zigzag, step, shared, seed, 0)
-        kernels.add_dense(out, rescale(values, e), weight)
+        reader.add_levels(out, (step, math.ldexp(1.0, e), weight), shared, seed)
 
     @property
     def error(self) -> float:
@@ -155,10 +150,6 @@ class SparseDithering(Codec):
 def paper_step(energy: float, n: int, nu: float) -> float:
     """2h‖x‖ as a binary32, a hair smaller so that rounding in binary32 stays within ν."""
     return float(np.float32(2.0 * math.sqrt(nu / n * energy) * (1.0 - 2.0**-20 / math.sqrt(nu))))
-
-
-def _inverse(step: float) -> float:
-    return float(np.float32(1.0) / np.float32(step))
 
 
 def _read_head(reader: Reader) -> tuple[bool, int, float, int]:

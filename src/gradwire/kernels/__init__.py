@@ -18,6 +18,7 @@ from gradwire.errors import ParameterError
 
 __all__ = [
     "add_dense",
+    "add_levels",
     "add_sparse",
     "backend",
     "child_seed",
@@ -31,6 +32,7 @@ __all__ = [
     "encode_float16",
     "encode_indices",
     "encode_integers",
+    "encode_levels",
     "find_nonfinite",
     "gather",
     "level_sums",
@@ -158,6 +160,28 @@ def level_sums(x: Floats, inverse: float) -> tuple[float, float, int]:
 def quantise(x: Floats, inverse: float, rounding: int, seed: int = 0, stream: int = 0) -> Words:
     """Zigzag levels of x·inverse (within ±2^22), rounded as the wire format's 7.4 says: uint32 (n,)."""
     return _active.quantise(x, inverse, rounding, seed, stream)
+
+
+def encode_levels(x: Floats, inverse: float, rounding: int, seed: int = 0, stream: int = 0) -> tuple[list[bytes], int]:
+    """The integers section of :func:`quantise`'s levels in pieces, and how many levels are not 0."""
+    return _active.encode_levels(x, inverse, rounding, seed, stream)
+
+
+def add_levels(
+    data: Bytes,
+    out: Floats,
+    step: float,
+    power: float,
+    weight: float,
+    shared: bool,
+    seed: int = 0,
+    stream: int = 0,
+) -> None:
+    """out ← out + weight·(dequantised·power), saturating, from an integers section that fills ``data``.
+
+    Raises MessageError, with ``out`` as before, unless data is exactly such a section.
+    """
+    _active.add_levels(data, out, step, power, weight, shared, seed, stream)
 
 
 def dequantise(zigzag: Words, step: float, shared: bool, seed: int = 0, stream: int = 0) -> Floats:

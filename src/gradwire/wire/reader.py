@@ -11,6 +11,8 @@ from gradwire.errors import MessageError
 
 __all__ = ["Reader"]
 
+LARGEST = np.finfo(np.float32).max
+
 
 class Reader:
     """Takes a payload apart, front to back.
@@ -110,6 +112,28 @@ class Reader:
         if m and zigzag.max() == 2**32 - 1:
             raise MessageError("the message holds a level beyond the range of 32 bits")
         return zigzag
+
+    def add_levels(
+        self, out: npt.NDArray[np.float32], scale: tuple[float, float, float], shared: bool, seed: int
+    ) -> None:
+        """The last section of a payload, levels k, added to ``out``: out += weight·((step·q)·power), saturating.
+
+        Args:
+            out: float32 (m,); as before if MessageError is raised.
+            scale: step, power and weight.
+            shared: q = k − (U − ½) with U from (seed, stream 0), else q = k.
+            seed: of U.
+        """
+        step, power, weight = scale
+        if self.rest and self.data[self.position] == 0:
+            kernels.add_levels(self.take(self.rest)[1:], out, step, power, weight, shared, seed, 0)
+            return
+        zigzag = self.levels(len(out))
+        self.end()
+        where = np.arange(len(out), dtype=np.uint32) if shared else np.flatnonzero(zigzag).astype(np.uint32)
+        with np.errstate(over="ignore"):
+            values = kernels.dequantise(zigzag[where], step, shared, seed, 0) * np.float32(power)
+        kernels.add_sparse(out, where, np.clip(values, -LARGEST, LARGEST), weight)
 
     def end(self) -> None:
         """Raises MessageError if anything is left; call it before the output is touched."""

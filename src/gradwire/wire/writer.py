@@ -93,6 +93,17 @@ class Writer:
             self.u8(0)
             self.raw(dense)
 
+    def quantised(self, x: npt.NDArray[np.float32], inverse: float, rounding: int, seed: int, stream: int) -> None:
+        """A levels section (4.4) of x's levels, as :func:`kernels.quantise` gives them, without keeping these."""
+        if len(x) > SHORT:
+            blocks, nonzero = kernels.encode_levels(x, inverse, rounding, seed, stream)
+            if 64 * nonzero >= len(x):
+                self.u8(0)
+                for block in blocks:
+                    self.raw(block)
+                return
+        self.levels(kernels.quantise(x, inverse, rounding, seed, stream))
+
 
 LONG = 4096
 """Pieces of so many bytes are kept by reference."""

@@ -3,7 +3,8 @@
 from gradwire.kernels.reference.checksum import crc32c, seal
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
-from gradwire.kernels.reference.quantise import dequantise, level_sums, quantise, sum_abs, sum_squares
+from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels
+from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, sum_squares
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
 from gradwire.kernels.reference.values import (
@@ -20,6 +21,7 @@ from gradwire.kernels.reference.values import (
 
 __all__ = [
     "add_dense",
+    "add_levels",
     "add_sparse",
     "child_seed",
     "crc32c",
@@ -32,6 +34,7 @@ __all__ = [
     "encode_float16",
     "encode_indices",
     "encode_integers",
+    "encode_levels",
     "find_nonfinite",
     "gather",
     "level_sums",

@@ -5,7 +5,7 @@ import numpy.typing as npt
 
 from gradwire.kernels.reference.random import uniform
 
-__all__ = ["dequantise", "level_sums", "quantise", "sum_abs", "sum_squares"]
+__all__ = ["level_sums", "quantise", "sum_abs", "sum_squares"]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -57,15 +57,6 @@ def quantise(x: Floats, inverse: float, rounding: int, seed: int, stream: int) -
         k = below + (u < t - below if rounding == 1 else np.rint((t - below) + (u - np.float32(0.5))))
     v = k.astype(np.int32)
     return ((v << 1) ^ (v >> 31)).astype(np.uint32)
-
-
-def dequantise(zigzag: Words, step: float, shared: bool, seed: int, stream: int) -> Floats:
-    """step·k, or step·(k − (U − ½))."""
-    q = ((zigzag >> 1).astype(np.int32) ^ -(zigzag & 1).astype(np.int32)).astype(np.float32)
-    if shared:
-        q -= uniform(seed, stream, 0, len(zigzag)) - np.float32(0.5)
-    with np.errstate(over="ignore"):
-        return np.float32(step) * q
 
 
 def _scaled(x: Floats, inverse: float) -> Floats:

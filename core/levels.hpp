@@ -1,0 +1,48 @@
+// The dense form of a levels section (docs/wire-format.md, 4.4), fused with what makes and takes the levels: quantising on
+// the way in, scaling and adding on the way out. No array of levels comes to be.
+#pragma once
+
+#include "integers.hpp"
+#include "quantise.hpp"
+
+namespace gradwire {
+
+inline constexpr std::size_t level_piece = 4096;  // numbers that are at hand at once: they stay in the first cache
+
+struct Quantiser {
+    float inverse;  // of the step
+    Rounding rounding;
+    std::uint64_t seed, stream;
+};
+
+// Scratch of a block; tokens, extra, stack and block as for encode_block.
+struct LevelScratch {
+    std::uint8_t* tokens;
+    std::uint8_t* extra;
+    std::uint16_t* stack;
+    std::uint8_t* block;
+};
+
+struct LevelBlock {
+    std::size_t size;     // bytes
+    std::size_t nonzero;  // levels
+};
+
+// Writes the block of x[first … first + m) to scratch.block; m ≤ block_length. x is the whole vector.
+LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, const Quantiser& quantiser,
+                               const LevelScratch& scratch) noexcept;
+
+struct Dequantiser {
+    float step, power, weight;  // out += weight · ((step·q)·power), saturating
+    bool shared;                // q = k − (U − ½)
+    std::uint64_t seed, stream;
+};
+
+// Decodes a block into tokens (block.size of them; unused for a unary one) and checks it whole.
+void check_level_block(const Block& block, std::uint8_t* tokens);
+
+// Adds a checked block to out[first …); out is the whole vector.
+void add_level_block(const Block& block, const std::uint8_t* tokens, const Dequantiser& dequantiser, float* out,
+                     std::size_t first) noexcept;
+
+}  // namespace gradwire

@@ -1,0 +1,53 @@
+"""Levels in and out: the native versions fuse what stands here one after another."""
+
+import numpy as np
+import numpy.typing as npt
+
+from gradwire.errors import MessageError
+from gradwire.kernels.reference.integers import decode_integers, encode_integers
+from gradwire.kernels.reference.quantise import quantise
+from gradwire.kernels.reference.random import uniform
+from gradwire.kernels.reference.values import add_dense
+
+__all__ = ["add_levels", "dequantise", "encode_levels"]
+
+Words = npt.NDArray[np.uint32]
+Floats = npt.NDArray[np.float32]
+
+LARGEST = np.finfo(np.float32).max
+
+
+def encode_levels(x: Floats, inverse: float, rounding: int, seed: int, stream: int) -> tuple[list[bytes], int]:
+    """The integers section of the levels, and how many are not 0."""
+    zigzag = quantise(x, inverse, rounding, seed, stream)
+    return [encode_integers(zigzag)], int(np.count_nonzero(zigzag))
+
+
+def add_levels(
+    data: bytes | bytearray | memoryview,
+    out: Floats,
+    step: float,
+    power: float,
+    weight: float,
+    shared: bool,
+    seed: int,
+    stream: int,
+) -> None:
+    """out ← out + weight·(dequantised·power), saturating."""
+    zigzag, used = decode_integers(data, len(out))
+    if used != len(memoryview(data)):
+        raise MessageError(f"the message has {len(memoryview(data)) - used} bytes too many")
+    if zigzag.max(initial=0) == 2**32 - 1:
+        raise MessageError("the message holds a level beyond the range of 32 bits")
+    with np.errstate(over="ignore"):
+        values = dequantise(zigzag, step, shared, seed, stream) * np.float32(power)
+    add_dense(out, np.clip(values, -LARGEST, LARGEST), weight)
+
+
+def dequantise(zigzag: Words, step: float, shared: bool, seed: int, stream: int) -> Floats:
+    """step·k, or step·(k − (U − ½))."""
+    q = ((zigzag >> 1).astype(np.int32) ^ -(zigzag & 1).astype(np.int32)).astype(np.float32)
+    if shared:
+        q -= uniform(seed, stream, 0, len(zigzag)) - np.float32(0.5)
+    with np.errstate(over="ignore"):
+        return np.float32(step) * q
