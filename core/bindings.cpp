@@ -35,5 +35,9 @@ NB_MODULE(_core, m) {
     bind_coding(m);
     bind_values(m);
     bind_quantise(m);
+    bind_hadamard(m);
+    bind_rivals(m);
     bind_frame(m);
+    bind_contextual(m);
+    bind_spherical(m);
 }

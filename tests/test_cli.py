@@ -94,6 +94,9 @@ def test_a_pickle_is_not_run(tmp_path):
         (["decode", "x.gw", "y.npy", "--n", "5"], "for 1000 entries, but 5"),
         (["decode", "cut.gw", "y.npy"], "checksum"),
         (["inspect", "x.npy"], "not a gradwire message"),
+        (["bounds", "--alpha", "1.5", "--dim", "10"], "alpha = 1.5 must lie"),
+        (["bounds", "--alpha", "0.1", "--dim", "1"], "dim = 1 must lie"),
+        (["reproduce", "nothing"], "no experiment"),
         (["wat"], "invalid choice"),
         ([], "required"),
         (["encode", "x.npy"], "required"),
@@ -114,6 +117,21 @@ def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path, vector, args, says)
     assert not (tmp_path / "o.gw").exists()
 
 
+def test_bounds():
+    result = json.loads(run("bounds", "--alpha", "0.1", "--dim", "1000", "--json").stdout)
+    assert result["average_case_bits"] == pytest.approx(1665.5355, abs=1e-4)
+    assert result["uncertainty_bits"] == pytest.approx(500 * np.log2(10))
+    assert result["average_case_bits"] < result["worst_case_bits"] < result["average_case_bits"] + 20
+    by_name = {row["codec"]: row for row in result["codecs"]}
+    assert set(by_name) == set(gradwire.CODECS)
+    sd = by_name["sd"]
+    assert sd["measured_nmse"] <= 0.1
+    assert result["average_case_bits"] < sd["measured_bits"] <= sd["guaranteed_bits"]
+    shown = run("bounds", "--alpha", "0.1", "--dim", "1000").stdout
+    assert "1,665.5 bits" in shown
+    assert "sd:alpha=0.1" in shown
+
+
 def test_a_huge_claim_is_not_decoded_unasked(tmp_path):
     w = gradwire.wire.Writer()
     w.varint(0)
@@ -123,7 +141,7 @@ def test_a_huge_claim_is_not_decoded_unasked(tmp_path):
     assert "repeat it with --n 4294967295" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["encode", "decode", "inspect", "compare", "vectors"])
+@pytest.mark.parametrize("command", ["encode", "decode", "inspect", "compare", "bounds", "reproduce", "vectors"])
 def test_help_has_an_example(command):
     done = run(command, "--help")
     assert done.returncode == 0

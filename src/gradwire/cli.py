@@ -200,6 +200,12 @@ COMMANDS = (
     ),
     Command("inspect", "show what a message holds", "gradwire inspect grad.gw --json", _inspect_arguments, _inspect),
     Command(
+        "bounds",
+        "show how few bits an error α can cost, and what each codec needs for it",
+        "gradwire bounds --alpha 0.1 --dim 1000",
+        *_of_module("gradwire.experiments.bounds_table"),
+    ),
+    Command(
         "reproduce",
         "repeat a figure or table of the papers, or list them",
         "gradwire reproduce rate-distortion --quick",

@@ -82,8 +82,9 @@ def test_order_of_the_bounds():
             assert bounds.uncertainty_bits(alpha, dim) < lower + 0.5 * math.log2(1 / alpha)
             gap = bounds.existence_bits(alpha, dim) - lower
             assert 0 < gap < math.log2(dim) + math.log2(math.log(dim + 1)) + 4
-            # The estimate with e = 2.718 is no lower bound: a code with fewer bits exists.
-            assert bounds.covering_bits(alpha, dim) > bounds.existence_bits(alpha, dim)
+            # The paper's small e cannot be Euler's number: a code with fewer bits exists.
+            assert bounds.covering_bits(alpha, dim, e=math.e) > bounds.existence_bits(alpha, dim)
+            assert lower < bounds.covering_bits(alpha, dim) < bounds.existence_bits(alpha, dim)
 
 
 def test_existence_is_above_the_best_code_of_the_circle():
@@ -116,7 +117,7 @@ def test_worst_case_known_values():
     assert bounds.uncertainty_bits(0.1, 1000) / 1000 == pytest.approx(1.66, abs=0.005)
     assert bounds.sparse_dithering_rate(0.1) == pytest.approx(3.35, abs=0.005)
     assert bounds.worst_zero_share(0.1) == pytest.approx(0.17, abs=0.005)
-    assert bounds.covering_bits(0.1, 2**16, constant=0.0) == pytest.approx(
+    assert bounds.covering_bits(0.1, 2**16, e=0.0) == pytest.approx(
         bounds.average_case_bits(0.1, 2**16) + 16 + 2
     )
     with_slip = bounds.sparse_dithering_rate(0.1 / 4)  # √ν for 2√ν, the poster's slip

@@ -2,12 +2,20 @@
 
 from gradwire.codecs.base import Codec
 from gradwire.codecs.identity import Identity
+from gradwire.codecs.kashin import Kashin
 from gradwire.codecs.messages import Inspection, add, decode, encode, inspect
+from gradwire.codecs.natural import NaturalCompression
+from gradwire.codecs.naturaldithering import NaturalDithering
+from gradwire.codecs.qsgd import StandardDithering
 from gradwire.codecs.randomk import RandomK
 from gradwire.codecs.rtopk import RTopK
 from gradwire.codecs.sd import SparseDithering
+from gradwire.codecs.sign import ScaledSign
 from gradwire.codecs.spec import from_spec
+from gradwire.codecs.ternary import Ternary
+from gradwire.codecs.threshold import Threshold
 from gradwire.codecs.topk import TopK
+from gradwire.codecs.ud import UniversalDithering
 
 __all__ = [
     "BY_CODE",
@@ -19,6 +27,7 @@ __all__ = [
     "RandomK",
     "SparseDithering",
     "TopK",
+    "UniversalDithering",
     "add",
     "decode",
     "encode",

@@ -21,24 +21,37 @@ __all__ = [
     "add_levels",
     "add_sparse",
     "backend",
+    "bucket_squares",
     "child_seed",
+    "cost_contextual",
+    "count_contextual",
     "crc32c",
     "decode_bfloat16",
+    "decode_contextual",
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "decode_tables",
     "dequantise",
+    "dither_contexts",
     "encode_bfloat16",
+    "encode_contextual",
     "encode_float16",
     "encode_indices",
     "encode_integers",
     "encode_levels",
     "find_nonfinite",
+    "fit_tables",
     "gather",
+    "hadamard",
     "level_sums",
     "max_abs",
+    "normalise_tables",
     "philox_words",
     "quantise",
+    "reaching",
+    "represent",
+    "round_natural",
     "seal",
     "subset",
     "sum_abs",
@@ -49,6 +62,9 @@ __all__ = [
 
 Words = npt.NDArray[np.uint32]
 Halves = npt.NDArray[np.uint16]
+Tables = npt.NDArray[np.uint16]
+Counts = npt.NDArray[np.uint64]
+Contexts = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
 Bytes = bytes | bytearray | memoryview
 
@@ -138,6 +154,47 @@ def decode_indices(data: Bytes, n: int, k: int) -> tuple[Words, int]:
     return _active.decode_indices(data, n, k)
 
 
+def dither_contexts(seed: int, stream: int, n: int, bits: int) -> Contexts:
+    """The first bits, 0 to 4, of words 0 … n − 1 of the generator (seed, stream): uint8 (n,)."""
+    return _active.dither_contexts(seed, stream, n, bits)
+
+
+def count_contextual(v: Words, contexts: Contexts) -> Counts:
+    """How often each token is met in each of 16 contexts: uint64 (16, 141). Nothing is escaped."""
+    return _active.count_contextual(v, contexts)
+
+
+def cost_contextual(counts: Counts, tables: Tables) -> int:
+    """What numbers that were counted cost with these tables, in 4096ths of a bit."""
+    return int(_active.cost_contextual(counts, tables))
+
+
+def normalise_tables(counts: Counts) -> Tables:
+    """Frequencies that sum to 4096 a row, from counts (which sum to 2^48 at most): uint16 (tables, 141)."""
+    return _active.normalise_tables(counts)
+
+
+def fit_tables(counts: Counts) -> tuple[int, Tables, bytes, int]:
+    """For counts of 16 contexts: bits of the contexts to use, their tables, these as bytes, and what all costs, tables
+    included, in 4096ths of a bit."""
+    return _active.fit_tables(counts)
+
+
+def decode_tables(data: Bytes, bits: int) -> tuple[Tables, int]:
+    """The 2^bits tables at the front of data, and the bytes used."""
+    return _active.decode_tables(data, bits)
+
+
+def encode_contextual(v: Words, contexts: Contexts, tables: Tables) -> bytes:
+    """The integers-in-context section of v; contexts are below len(tables), whose rows sum to 4096."""
+    return _active.encode_contextual(v, contexts, tables)
+
+
+def decode_contextual(data: Bytes, contexts: Contexts, tables: Tables) -> tuple[Words, int]:
+    """As many numbers as contexts from the front of data, and the bytes used."""
+    return _active.decode_contextual(data, contexts, tables)
+
+
 def sum_squares(x: Floats) -> float:
     """Σ x_i² in binary64, in the order of the wire format's 4.6."""
     return float(_active.sum_squares(x))
@@ -187,6 +244,46 @@ def add_levels(
 def dequantise(zigzag: Words, step: float, shared: bool, seed: int = 0, stream: int = 0) -> Floats:
     """step·k, or with shared dither step·(k − (U − ½)): float32 (n,)."""
     return _active.dequantise(zigzag, step, shared, seed, stream)
+
+
+def bucket_squares(x: Floats, bucket: int) -> npt.NDArray[np.float64]:
+    """:func:`sum_squares` of each run of ``bucket`` entries, the last one maybe shorter: float64 (⌈n/bucket⌉,)."""
+    return _active.bucket_squares(x, bucket)
+
+
+def reaching(x: Floats, threshold: float) -> Words:
+    """Ascending indices of the entries with |x_i| ≥ threshold, which is a binary32 above 0: uint32."""
+    return _active.reaching(x, threshold)
+
+
+def round_natural(x: Floats, lowest: int, seed: int, stream: int = 0) -> Words:
+    """Codes 2·(exponent + 150) + (x < 0), or 0, of x rounded to powers of two as the wire format's 7.7 says: uint32 (n,).
+
+    Below 2^lowest (−149, or −126 … 0) an entry becomes that or 0.
+    """
+    return _active.round_natural(x, lowest, seed, stream)
+
+
+def hadamard(x: Floats, log2n: int) -> Floats:
+    """The Walsh–Hadamard transform of each run of 2^log2n entries, not normalised; float32 of x's length, a new array."""
+    return _active.hadamard(x, log2n)
+
+
+def represent(
+    y: Floats, positions: Words, signs: Floats, log2n: int, goals: Floats, rounds: int
+) -> tuple[Floats, Floats]:
+    """Coefficients of each row of y in a frame, of magnitudes up to its goal if ``rounds`` rounds reach that (7.11).
+
+    Args:
+        y: float32 (rows·c,).
+        positions: uint32 (c,), ascending, below 2^log2n; log2n ≤ 12.
+        signs: float32 (c,), 1 or −1.
+        goals: float32 (rows,).
+
+    Returns:
+        The coefficients, float32 (rows·2^log2n,), and each row's largest magnitude, float32 (rows,).
+    """
+    return _active.represent(y, positions, signs, log2n, goals, rounds)
 
 
 def find_nonfinite(x: Floats) -> int:

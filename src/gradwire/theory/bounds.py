@@ -156,20 +156,20 @@ def uncertainty_bits(alpha: float, dim: int) -> float:
     return 0.5 * _count("dim", dim, 1) * -math.log2(_between("alpha", alpha, 1.0))
 
 
-def covering_bits(alpha: float, dim: int, constant: float = math.e) -> float:
+def covering_bits(alpha: float, dim: int, e: float = 0.0) -> float:
     """Estimate of the least worst-case bits of C(α): −log2 P + log2 d + ½·log2 log2 d + e.
 
     Not safe: it rests on a covering density of the sphere that is believed, not proved. Proved bounds are
-    `average_case_bits` below and `existence_bits` above; with e = 2.718 the estimate even exceeds the latter
-    (for α ≥ 0.01 and d to 1e9), so that only its growth with d tells something of the optimum.
-    Args: alpha: α in (0, 1). dim: d ≥ 2. constant: the last term.
+    `average_case_bits` below and `existence_bits` above. The paper's e is a small term whose size it leaves open,
+    here 0; it is not Euler's number, with which the estimate would exceed the proved upper bound (α ≥ 0.01, d to 1e9).
+    Args: alpha: α in (0, 1). dim: d ≥ 2. e: the last term.
     Source: the paper, worst-case analysis (lower bound by covering).
 
     >>> round(covering_bits(0.1, 1000) + log2_cap_probability(0.1, 1000), 2)
-    14.34
+    11.62
     """
     bits = -log2_cap_probability(alpha, dim)
-    return bits + math.log2(dim) + 0.5 * math.log2(math.log2(dim)) + constant
+    return bits + math.log2(dim) + 0.5 * math.log2(math.log2(dim)) + e
 
 
 def existence_bits(alpha: float, dim: int) -> float:

@@ -93,6 +93,20 @@ class Reader:
         self.position += used
         return values
 
+    def contextual(
+        self, contexts: npt.NDArray[np.uint8], tables: npt.NDArray[np.uint16]
+    ) -> npt.NDArray[np.uint32]:
+        """Integers in context (4.5), as many as there are contexts: uint32 (m,)."""
+        values, used = kernels.decode_contextual(self.data[self.position :], contexts, tables)
+        self.position += used
+        return values
+
+    def tables(self, bits: int) -> npt.NDArray[np.uint16]:
+        """Tables for contexts of ``bits`` bits (4.5): uint16 (2^bits, 141)."""
+        tables, used = kernels.decode_tables(self.data[self.position :], bits)
+        self.position += used
+        return tables
+
     def levels(self, m: int) -> npt.NDArray[np.uint32]:
         """A levels section (4.4) of ``m`` signed integers, as zigzag numbers: uint32 (m,)."""
         form = self.u8()

@@ -79,6 +79,12 @@ class Writer:
         """An indices section (4.2): ascending ``indices`` below ``n``."""
         self.raw(kernels.encode_indices(indices, n))
 
+    def contextual(
+        self, v: npt.NDArray[np.uint32], contexts: npt.NDArray[np.uint8], tables: npt.NDArray[np.uint16]
+    ) -> None:
+        """Integers in context (4.5): each number with the table of its context."""
+        self.raw(kernels.encode_contextual(v, contexts, tables))
+
     def levels(self, zigzag: npt.NDArray[np.uint32]) -> None:
         """A levels section (4.4) of signed integers, given as zigzag numbers."""
         m, c = len(zigzag), int(np.count_nonzero(zigzag))

@@ -1,12 +1,25 @@
 """The kernels in numpy: the readable oracle. Native code must give the same bytes."""
 
+from gradwire.kernels.reference.buckets import bucket_squares
 from gradwire.kernels.reference.checksum import crc32c, seal
+from gradwire.kernels.reference.context_tables import (
+    cost_contextual,
+    count_contextual,
+    decode_tables,
+    dither_contexts,
+    fit_tables,
+    normalise_tables,
+)
+from gradwire.kernels.reference.contextual import decode_contextual, encode_contextual
+from gradwire.kernels.reference.hadamard import hadamard, represent
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
 from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels
 from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, sum_squares
+from gradwire.kernels.reference.natural import round_natural
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
+from gradwire.kernels.reference.threshold import reaching
 from gradwire.kernels.reference.values import (
     add_dense,
     add_sparse,
@@ -23,24 +36,37 @@ __all__ = [
     "add_dense",
     "add_levels",
     "add_sparse",
+    "bucket_squares",
     "child_seed",
+    "cost_contextual",
+    "count_contextual",
     "crc32c",
     "decode_bfloat16",
+    "decode_contextual",
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "decode_tables",
     "dequantise",
+    "dither_contexts",
     "encode_bfloat16",
+    "encode_contextual",
     "encode_float16",
     "encode_indices",
     "encode_integers",
     "encode_levels",
     "find_nonfinite",
+    "fit_tables",
     "gather",
+    "hadamard",
     "level_sums",
     "max_abs",
+    "normalise_tables",
     "philox_words",
     "quantise",
+    "reaching",
+    "represent",
+    "round_natural",
     "seal",
     "subset",
     "sum_abs",
