@@ -31,6 +31,7 @@ __all__ = [
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "decode_spherical",
     "decode_tables",
     "dequantise",
     "dither_contexts",
@@ -40,6 +41,7 @@ __all__ = [
     "encode_indices",
     "encode_integers",
     "encode_levels",
+    "encode_spherical",
     "find_nonfinite",
     "fit_tables",
     "gather",
@@ -53,6 +55,8 @@ __all__ = [
     "represent",
     "round_natural",
     "seal",
+    "spherical_points",
+    "spherical_search",
     "subset",
     "sum_abs",
     "sum_squares",
@@ -66,6 +70,7 @@ Tables = npt.NDArray[np.uint16]
 Counts = npt.NDArray[np.uint64]
 Contexts = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.uint64]
 Bytes = bytes | bytearray | memoryview
 
 
@@ -329,3 +334,26 @@ def encode_bfloat16(x: Floats) -> Halves:
 def decode_bfloat16(h: Halves) -> Floats:
     """bfloat16 as float32."""
     return _active.decode_bfloat16(h)
+
+
+def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int, threads: int) -> tuple[Longs, Floats]:
+    """For each of m blocks of x the number of the first point that approximates it within α, and its gain.
+
+    The gain is 0 for a block of zeros and −1 for one that is to be sent as it is: uint64 (m,), float32 (m,).
+    """
+    return _active.spherical_search(x, m, alpha, seed, pair_limit, threads)
+
+
+def encode_spherical(x: Floats, index: Longs, gain: Floats) -> bytes:
+    """The payload of Spherical behind its seed; at least one gain is not 0."""
+    return _active.encode_spherical(x, index, gain)
+
+
+def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats, int]:
+    """Points (m,), gains (m,), the values (n,) of blocks sent as they are, and the bytes used."""
+    return _active.decode_spherical(data, n, m)
+
+
+def spherical_points(seed: int, index: Longs, gain: Floats, out: Floats) -> None:
+    """Writes the values of the blocks with a positive gain to out."""
+    _active.spherical_points(seed, index, gain, out)

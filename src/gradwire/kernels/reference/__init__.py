@@ -19,6 +19,8 @@ from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, s
 from gradwire.kernels.reference.natural import round_natural
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
+from gradwire.kernels.reference.spherical import spherical_points, spherical_search
+from gradwire.kernels.reference.spherical_code import decode_spherical, encode_spherical
 from gradwire.kernels.reference.threshold import reaching
 from gradwire.kernels.reference.values import (
     add_dense,
@@ -46,6 +48,7 @@ __all__ = [
     "decode_float16",
     "decode_indices",
     "decode_integers",
+    "decode_spherical",
     "decode_tables",
     "dequantise",
     "dither_contexts",
@@ -55,6 +58,7 @@ __all__ = [
     "encode_indices",
     "encode_integers",
     "encode_levels",
+    "encode_spherical",
     "find_nonfinite",
     "fit_tables",
     "gather",
@@ -68,6 +72,8 @@ __all__ = [
     "represent",
     "round_natural",
     "seal",
+    "spherical_points",
+    "spherical_search",
     "subset",
     "sum_abs",
     "sum_squares",

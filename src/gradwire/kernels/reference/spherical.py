@@ -50,7 +50,7 @@ def pair_points(seed: int, pairs: Longs, d: int) -> Floats:
     """
     twos = -(-d // 2)
     blocks = -(-twos // 2)
-    numbers = (pairs[:, None] * np.uint64(blocks) + np.arange(blocks, dtype=np.uint64)).ravel()
+    numbers: Longs = np.add.outer(pairs * np.uint64(blocks), np.arange(blocks, dtype=np.uint64)).ravel()
     counters = np.zeros((len(numbers), 4), np.uint32)
     counters[:, 0], counters[:, 1] = numbers & np.uint64(0xFFFFFFFF), numbers >> np.uint64(32)
     words = philox(counters, (seed & 0xFFFFFFFF, seed >> 32)).reshape(len(pairs), 2 * blocks, 2)[:, :twos]
@@ -59,7 +59,8 @@ def pair_points(seed: int, pairs: Longs, d: int) -> Floats:
     total = z[:, 0] * z[:, 0]
     for i in range(1, d):
         total = total + z[:, i] * z[:, i]
-    return z * (RADIUS / np.sqrt(total))[:, None]
+    points: Floats = z * (RADIUS / np.sqrt(total))[:, None]
+    return points
 
 
 def _exponential(words: Words) -> Floats:
@@ -70,13 +71,13 @@ def _exponential(words: Words) -> Floats:
     m = (bits - (e << 23)).view(np.float32)
     t = (m - np.float32(1)) / (m + np.float32(1))
     log_m = t * _polynomial(t * t, 2, 2 / 3, 2 / 5, 2 / 7, 2 / 9)
-    return -(e.astype(np.float32) * np.float32(np.log(2)) + log_m)
+    return -(e.astype(np.float32) * np.float32(0.693147180559945309) + log_m)
 
 
 def _circle(words: Words) -> Floats:
     """A uniform point of the unit circle from each word: float32 (…, 2)."""
     odd = 2 * (words.view(np.int32) >> 8) + 1
-    phi = odd.astype(np.float32) * np.float32(np.pi / 4 * 2.0**-24)
+    phi = odd.astype(np.float32) * np.float32(0.785398163397448310 * 2.0**-24)
     y = phi * phi
     sine = phi * _polynomial(y, 1, -1 / 6, 1 / 120, -1 / 5040, 1 / 362880)
     cosine = _polynomial(y, 1, -1 / 2, 1 / 24, -1 / 720, 1 / 40320)
@@ -120,7 +121,8 @@ def spherical_points(seed: int, index: Longs, gain: Floats, out: Floats) -> None
 
 def _scaled(points: Floats, gain: Floats) -> Floats:
     with np.errstate(over="ignore"):
-        return np.clip(points * gain[:, None], -LARGEST, LARGEST)
+        values: Floats = np.clip(points * gain[:, None], -LARGEST, LARGEST)
+    return values
 
 
 def _groups(n: int, m: int) -> list[tuple[int, int, int, int]]:

@@ -1,0 +1,179 @@
+#include "bindings.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "integers.hpp"
+#include "spherical_code.hpp"
+
+namespace {
+
+using namespace gradwire;
+
+using LongsIn = nb::ndarray<const std::uint64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::unique_ptr<T[]> buffer(std::size_t size) {
+    return std::make_unique_for_overwrite<T[]>(size);
+}
+
+void check_split(std::size_t n, std::size_t m) {
+    if (m == 0 || m > n || n > spherical::longest * m)
+        throw nb::value_error("the vector does not make that many blocks of 1 … 256 entries");
+}
+
+void check_gains(LongsIn index, FloatsIn gain) {
+    if (index.size() != gain.size()) throw nb::value_error("index and gain differ in length");
+    for (std::size_t b = 0; b < gain.size(); ++b) {
+        const float g = gain.data()[b];
+        if (index.data()[b] >> spherical::index_bits) throw nb::value_error("a point's number reaches 2^40");
+        if (!(g == 0 || g == spherical::raw_gain || (g > 0 && std::isnormal(g))))
+            throw nb::value_error("a gain is neither 0, −1, nor a positive normal number");
+    }
+}
+
+// One of these a thread; the vectors are of blocks.
+struct SearchBuffers {
+    SearchBuffers(const BlockSplit& split, std::size_t count)
+        : points(buffer<float>(point_rows(split.most()) * spherical::tile)),
+          units(buffer<float>(count * split.most())),
+          energies(buffer<double>(count)),
+          active(buffer<std::uint32_t>(count)) {}
+    SearchScratch scratch() const { return {points.get(), units.get(), energies.get(), active.get()}; }
+
+    std::unique_ptr<float[]> points, units;
+    std::unique_ptr<double[]> energies;
+    std::unique_ptr<std::uint32_t[]> active;
+};
+
+nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, std::uint64_t pair_limit,
+                 std::size_t threads) {
+    check_split(x.size(), m);
+    if (!(alpha > 0 && alpha < 1)) throw nb::value_error("alpha lies between 0 and 1");
+    if (pair_limit > std::uint64_t{1} << (spherical::index_bits - 1)) throw nb::value_error("pair_limit passes 2^39");
+    auto index = buffer<std::uint64_t>(m);
+    auto gain = buffer<float>(m);
+    {
+        nb::gil_scoped_release release;
+        const SphericalSearch task{x.data(), {x.size(), m}, alpha, seed, pair_limit};
+        threads = std::clamp<std::size_t>(threads, 1, 256);
+        const std::size_t chunk = spherical_chunk(task.split, threads);
+        const std::size_t chunks = (m + chunk - 1) / chunk;
+        threads = std::min(threads, chunks);
+        std::vector<SearchBuffers> buffers;
+        for (std::size_t t = 0; t < threads; ++t) buffers.emplace_back(task.split, chunk);
+        std::atomic<std::size_t> next{0};
+        const auto work = [&](std::size_t t) noexcept {
+            for (std::size_t c; (c = next.fetch_add(1)) < chunks;)
+                spherical_search(task, c * chunk, std::min(chunk, m - c * chunk), buffers[t].scratch(), index.get(),
+                                 gain.get());
+        };
+        std::vector<std::jthread> others;
+        for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
+        work(0);
+    }
+    return nb::make_tuple(owned_array(std::move(index), m), owned_array(std::move(gain), m));
+}
+
+void append_section(std::vector<std::uint8_t>& out, const std::uint32_t* v, std::size_t m) {
+    const std::size_t most = std::min(m, block_length);
+    const auto tokens = buffer<std::uint8_t>(most), extra = buffer<std::uint8_t>(extra_bound(most));
+    const auto stack = buffer<std::uint16_t>(most + stack_slack);
+    const auto block = buffer<std::uint8_t>(block_bound(most, 29 * most));
+    for (std::size_t begin = 0; begin < m; begin += block_length) {
+        TokenWriter numbers(tokens.get(), extra.get());
+        numbers.put(v + begin, std::min(block_length, m - begin));
+        const std::size_t size = encode_block(numbers.finish(), stack.get(), block.get());
+        out.insert(out.end(), block.get(), block.get() + size);
+    }
+}
+
+void read_section(ByteReader& reader, std::uint32_t* v, std::size_t m) {
+    const auto tokens = buffer<std::uint8_t>(std::min(m, block_length));
+    for (std::size_t begin = 0; begin < m; begin += block_length)
+        decode_numbers(read_block(reader, std::min(block_length, m - begin)), tokens.get(), v + begin);
+}
+
+nb::bytes encode(FloatsIn x, LongsIn index, FloatsIn gain) {
+    const std::size_t m = gain.size();
+    check_split(x.size(), m);
+    std::vector<std::uint8_t> best;
+    {
+        nb::gil_scoped_release release;
+        check_gains(index, gain);
+        const BlockSplit split{x.size(), m};
+        SphericalHead head = choose_head(index.data(), gain.data(), m);
+        const auto norms = buffer<std::uint32_t>(m);
+        const std::size_t there = write_norms(gain.data(), m, head, norms.get());
+        const auto bits = buffer<std::uint8_t>(bits_bound(gain.data(), split));
+        std::vector<std::uint8_t> zeros;
+        if (head.zeros) {
+            const auto marks = buffer<std::uint32_t>(m);
+            for (std::size_t b = 0; b < m; ++b) marks[b] = gain.data()[b] == 0;
+            append_section(zeros, marks.get(), m);
+        }
+        for (const bool sectioned : {false, true}) {
+            if (sectioned && there < section_least) break;
+            head.sectioned = sectioned;
+            std::vector<std::uint8_t> payload(2);
+            write_head(head, payload.data());
+            payload.insert(payload.end(), zeros.begin(), zeros.end());
+            if (sectioned) append_section(payload, norms.get(), there);
+            const std::size_t size =
+                write_bits(x.data(), split, index.data(), gain.data(), norms.get(), head, bits.get());
+            payload.insert(payload.end(), bits.get(), bits.get() + size);
+            if (best.empty() || payload.size() < best.size()) best = std::move(payload);
+        }
+    }
+    return nb::bytes(best.data(), best.size());
+}
+
+nb::tuple decode(BytesIn data, std::size_t n, std::size_t m) {
+    check_split(n, m);
+    auto index = buffer<std::uint64_t>(m);
+    auto gain = buffer<float>(m);
+    auto values = std::make_unique<float[]>(n);
+    ByteReader reader(data.data(), data.size());
+    {
+        nb::gil_scoped_release release;
+        const SphericalHead head = read_head(reader);
+        const auto numbers = buffer<std::uint32_t>(m);
+        std::size_t there = m;
+        std::fill_n(gain.get(), m, 1.0f);
+        if (head.zeros) {
+            read_section(reader, numbers.get(), m);
+            for (std::size_t b = 0; b < m; ++b) {
+                if (numbers[b] > 1)
+                    throw MessageError("the message marks blocks of zeros with a number that is neither 0 nor 1");
+                gain[b] = static_cast<float>(1 - numbers[b]);
+                there -= numbers[b];
+            }
+        }
+        if (head.sectioned) read_section(reader, numbers.get(), there);
+        read_bits(reader, {n, m}, head, numbers.get(), index.get(), gain.get(), values.get());
+    }
+    return nb::make_tuple(owned_array(std::move(index), m), owned_array(std::move(gain), m),
+                          owned_array(std::move(values), n), data.size() - reader.left());
+}
+
+void points(std::uint64_t seed, LongsIn index, FloatsIn gain, FloatsOut out) {
+    check_split(out.size(), gain.size());
+    nb::gil_scoped_release release;
+    check_gains(index, gain);
+    const BlockSplit split{out.size(), gain.size()};
+    const auto scratch = buffer<float>(point_rows(split.most()) * spherical::tile);
+    spherical_points(split, seed, index.data(), gain.data(), scratch.get(), out.data());
+}
+
+}  // namespace
+
+void bind_spherical(nb::module_& m) {
+    m.def("spherical_search", &search, nb::arg("x"), nb::arg("m"), nb::arg("alpha"), nb::arg("seed"),
+          nb::arg("pair_limit"), nb::arg("threads"));
+    m.def("encode_spherical", &encode, nb::arg("x"), nb::arg("index"), nb::arg("gain"));
+    m.def("decode_spherical", &decode, nb::arg("data"), nb::arg("n"), nb::arg("m"));
+    m.def("spherical_points", &points, nb::arg("seed"), nb::arg("index"), nb::arg("gain"), nb::arg("out"));
+}

@@ -1,0 +1,309 @@
+#include "contextual.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "contextual_lanes.hpp"
+#include "dispatch.hpp"
+
+namespace gradwire {
+namespace {
+
+unsigned frequency(const std::uint16_t* frequencies, unsigned context, unsigned token) noexcept {
+    return frequencies[context * context_tokens + token];
+}
+
+std::size_t plain_symbols_portable(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                                   const ContextEncodeTable& table, std::uint16_t* symbols) {
+    std::size_t begin = 0;
+    for (; begin + symbol_piece <= m; begin += symbol_piece) {
+        unsigned others = 0;
+        for (std::size_t j = begin; j < begin + symbol_piece; ++j) {
+            others += v[j] >= table.plain_below[contexts[j]];
+            symbols[j] = static_cast<std::uint16_t>(unsigned{contexts[j]} << 8 | (v[j] & 0xFF));
+        }
+        if (others != 0) break;
+    }
+    return begin;
+}
+
+PlainSymbols plain_symbols() noexcept {
+#if defined(__x86_64__)
+    if (simd() == Simd::avx512) return plain_symbols_avx512;
+    if (simd() == Simd::avx2) return plain_symbols_avx2;
+#endif
+    return plain_symbols_portable;
+}
+
+// Any numbers. Returns false if one can be coded neither by its token nor by the escape.
+bool any_symbols(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m, const std::uint16_t* frequencies,
+                 std::uint16_t* symbols, BitWriter& extra, std::uint64_t& extra_bits) noexcept {
+    for (std::size_t j = 0; j < m; ++j) {
+        unsigned token = token_of(v[j]);
+        unsigned width = extra_width(token);
+        if (frequency(frequencies, contexts[j], token) == 0) {
+            token = escape_token;
+            width = escape_width;
+            if (frequency(frequencies, contexts[j], token) == 0) return false;
+        }
+        symbols[j] = static_cast<std::uint16_t>(unsigned{contexts[j]} << 8 | token);
+        if (width == 0) continue;
+        extra.put(v[j] & ((std::uint64_t{1} << width) - 1), width);
+        extra_bits += width;
+    }
+    return true;
+}
+
+template <unsigned lanes>
+std::uint16_t* encode_groups_portable(const std::uint16_t* symbols, std::size_t groups, const ContextEncodeTable& table,
+                                      std::uint32_t* states, std::uint16_t* stack) {
+    std::uint32_t x[lanes];
+    std::copy(states, states + lanes, x);
+    for (std::size_t g = groups; g-- > 0;) {
+        const std::uint16_t* group = symbols + g * lanes;
+        for (unsigned lane = lanes; lane-- > 0;) stack = encode_step(x[lane], table.step[group[lane]], stack);
+    }
+    std::copy(x, x + lanes, states);
+    return stack;
+}
+
+template <unsigned lanes>
+std::size_t decode_groups_portable(std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t groups,
+                                   const ContextDecodeTable& table, std::uint32_t* states, const std::uint8_t*& words,
+                                   const std::uint8_t* last, std::uint32_t& all) {
+    std::uint32_t x[lanes];
+    std::copy(states, states + lanes, x);
+    const std::uint8_t* next = words;
+    std::uint32_t seen = 0;
+    std::size_t g = 0;
+    for (; g < groups && next <= last; ++g) {
+        for (unsigned lane = 0; lane < lanes; ++lane) {
+            std::uint32_t y = x[lane];
+            const std::uint32_t token = decode_step(y, contexts[g * lanes + lane], table);
+            tokens[g * lanes + lane] = token;
+            seen |= token;
+            const std::uint32_t low = y < lowest_state;
+            // No branch: which lane needs a word is as good as random.
+            x[lane] = y << (low * 16) | (load<std::uint16_t>(next) & (0u - low));
+            next += 2 * low;
+        }
+    }
+    std::copy(x, x + lanes, states);
+    words = next;
+    all |= seen;
+    return g;
+}
+
+EncodeContextGroups encoder(unsigned lanes) noexcept {
+#if defined(__x86_64__)
+    if (lanes >= 16 && simd() == Simd::avx512) return encode_context_groups_avx512(lanes);
+    if (lanes >= 16 && simd() == Simd::avx2) return encode_context_groups_avx2(lanes);
+#endif
+    switch (lanes) {
+        case 1: return encode_groups_portable<1>;
+        case 2: return encode_groups_portable<2>;
+        case 4: return encode_groups_portable<4>;
+        case 8: return encode_groups_portable<8>;
+        case 16: return encode_groups_portable<16>;
+        case 32: return encode_groups_portable<32>;
+        default: return encode_groups_portable<64>;
+    }
+}
+
+DecodeContextGroups decoder(unsigned lanes) noexcept {
+#if defined(__x86_64__)
+    if (lanes >= 16 && simd() == Simd::avx512) return decode_context_groups_avx512(lanes);
+    if (lanes >= 16 && simd() == Simd::avx2) return decode_context_groups_avx2(lanes);
+#endif
+    switch (lanes) {
+        case 1: return decode_groups_portable<1>;
+        case 2: return decode_groups_portable<2>;
+        case 4: return decode_groups_portable<4>;
+        case 8: return decode_groups_portable<8>;
+        case 16: return decode_groups_portable<16>;
+        case 32: return decode_groups_portable<32>;
+        default: return decode_groups_portable<64>;
+    }
+}
+
+// Lanes follow from what the numbers cost. In long blocks a part of them tells.
+constexpr std::size_t sampled_from = std::size_t{1} << 14;
+constexpr unsigned sample_log2 = 4;
+
+unsigned lanes_log2(const std::uint16_t* symbols, std::size_t m, const std::uint16_t* frequencies) noexcept {
+    const unsigned shift = m < sampled_from ? 0 : sample_log2;
+    std::uint32_t counts[symbol_limit] = {};
+    for (std::size_t j = 0; j < m; j += std::size_t{1} << shift) ++counts[symbols[j]];
+    std::uint64_t cost = 0;  // in 256ths of a bit
+    for (unsigned symbol = 0; symbol < symbol_limit; ++symbol) {
+        if (counts[symbol] == 0) continue;
+        const std::uint32_t f = frequency(frequencies, symbol >> 8, symbol & 0xFF);
+        const auto whole = static_cast<unsigned>(std::bit_width(f)) - 1;
+        const std::uint32_t log2 = 256 * whole + ((256 * f) >> whole) - 256;
+        cost += std::uint64_t{counts[symbol]} * (256 * scale_log2 - log2);
+    }
+    const std::uint64_t bits = (cost << shift) >> 8;
+    unsigned result = 0;
+    for (const unsigned threshold : {11, 12, 13, 14, 18, 19}) result += bits >> threshold != 0;
+    return result;
+}
+
+std::size_t rans_encode(const std::uint16_t* symbols, std::size_t m, const ContextEncodeTable& table, unsigned lanes,
+                        std::uint32_t* states, std::uint16_t* stack) noexcept {
+    std::fill(states, states + lanes, lowest_state);
+    std::uint16_t* top = stack;
+    const std::size_t groups = m / lanes;
+    for (std::size_t j = m; j-- > groups * lanes;)
+        top = encode_step(states[j - groups * lanes], table.step[symbols[j]], top);
+    top = encoder(lanes)(symbols, groups, table, states, top);
+    return static_cast<std::size_t>(top - stack);
+}
+
+// Returns all tokens or'ed.
+std::uint32_t rans_decode(std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t m,
+                          const ContextDecodeTable& table, unsigned lanes, const std::uint8_t* states,
+                          const std::uint8_t* words, std::size_t word_count) {
+    std::uint32_t x[most_lanes];
+    std::memcpy(x, states, 4 * std::size_t{lanes});
+    for (unsigned lane = 0; lane < lanes; ++lane)
+        if (x[lane] < lowest_state) throw MessageError("the message has a lane state below 2^16");
+
+    std::uint32_t all = 0;
+    const std::size_t groups = m / lanes;
+    const DecodeContextGroups decode = decoder(lanes);
+    const std::uint8_t* end = words + 2 * word_count;
+    std::size_t done = 0;
+    if (word_count >= lanes) done = decode(tokens, contexts, groups, table, x, words, end - 2 * lanes, all);
+
+    // Fewer words are left than a group may take: copied to where zeros follow, it need not look for their end.
+    std::uint8_t rest[4 * most_lanes] = {};
+    if (done < groups) {
+        const auto size = static_cast<std::size_t>(end - words);
+        std::memcpy(rest, words, size);
+        words = rest;
+        end = rest + size;
+        done += decode(tokens + done * lanes, contexts + done * lanes, groups - done, table, x, words, end, all);
+    }
+    bool enough = done == groups && words <= end;
+    for (std::size_t j = groups * lanes; enough && j < m; ++j) {
+        std::uint32_t& state = x[j - groups * lanes];
+        tokens[j] = decode_step(state, contexts[j], table);
+        all |= tokens[j];
+        if (state >= lowest_state) continue;
+        enough = words < end;
+        if (!enough) break;
+        state = state << 16 | load<std::uint16_t>(words);
+        words += 2;
+    }
+    if (!enough) throw MessageError("the message has a block with too few words");
+    if (words != end) throw MessageError("the message has a block with words left over");
+    for (unsigned lane = 0; lane < lanes; ++lane)
+        if (x[lane] != lowest_state)
+            throw MessageError("the message has a block whose lanes do not end in the state 2^16");
+    return all;
+}
+
+// Tokens to numbers, in place.
+void read_extra(BitReader& extra, const std::uint8_t* contexts, std::size_t m, const std::uint16_t* frequencies,
+                std::uint32_t* v) {
+    for (std::size_t begin = 0; begin < m; begin += symbol_piece) {
+        const std::size_t end = std::min(m, begin + symbol_piece);
+        std::uint32_t all = 0;
+        for (std::size_t j = begin; j < end; ++j) all |= v[j];
+        if (all < plain_limit) continue;
+        for (std::size_t j = begin; j < end; ++j) {
+            const unsigned token = v[j];
+            if (token != escape_token) {
+                v[j] = token_base(token) + static_cast<std::uint32_t>(extra.get(extra_width(token)));
+                continue;
+            }
+            v[j] = static_cast<std::uint32_t>(extra.get(escape_width));
+            if (frequency(frequencies, contexts[j], token_of(v[j])) != 0)
+                throw MessageError("the message escapes a number that its table has a frequency for");
+        }
+    }
+}
+
+}  // namespace
+
+void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, ContextEncodeTable& table) noexcept {
+    table.frequencies = frequencies;
+    std::fill(table.plain_below, table.plain_below + 4 * most_contexts, std::uint8_t{0});
+    for (unsigned c = 0; c < tables; ++c) {
+        const std::uint16_t* of = frequencies + c * context_tokens;
+        std::uint32_t start = 0;
+        for (unsigned s = 0; s < context_tokens; ++s) {
+            const std::uint32_t f = of[s];
+            if (f == 0) continue;
+            // As make_encode_table. f = 4096 fits in as well: that step leaves the state as it is.
+            table.step[c << 8 | s] = f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
+                                            : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
+                                                                static_cast<std::uint16_t>(scale - f)};
+            const auto inverse = static_cast<float>((1.0 - 0x1p-21) / f);
+            table.pair[c << 8 | s] = std::uint64_t{start << 16 | f} << 32 | load<std::uint32_t>(&inverse);
+            start += f;
+        }
+        const auto plain = static_cast<std::uint8_t>(std::find(of, of + plain_limit, 0) - of);
+        for (unsigned quarter = 0; quarter < 4; ++quarter) table.plain_below[quarter * most_contexts + c] = plain;
+    }
+}
+
+void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, ContextDecodeTable& table) noexcept {
+    table.frequencies = frequencies;
+    std::uint32_t* slot = table.slot;
+    for (unsigned c = 0; c < tables; ++c)
+        for (unsigned s = 0; s < context_tokens; ++s) {
+            const std::uint32_t f = frequencies[c * context_tokens + s];
+            for (std::uint32_t i = 0; i < f; ++i) *slot++ = s | (f - 1) << 8 | i << 20;
+        }
+}
+
+std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                              const ContextEncodeTable& table, const ContextScratch& scratch, std::uint8_t* out) noexcept {
+    const PlainSymbols plain = plain_symbols();
+    BitWriter extra(scratch.extra);
+    std::uint64_t extra_bits = 0;
+    for (std::size_t j = 0; j < m;) {
+        j += plain(v + j, contexts + j, m - j, table, scratch.symbols + j);
+        const std::size_t size = std::min(m - j, symbol_piece);
+        if (!any_symbols(v + j, contexts + j, size, table.frequencies, scratch.symbols + j, extra, extra_bits)) return 0;
+        j += size;
+    }
+    const auto extra_size = static_cast<std::size_t>(extra.finish() - scratch.extra);
+
+    const unsigned kind = lanes_log2(scratch.symbols, m, table.frequencies);
+    const unsigned lanes = 1u << kind;
+    std::uint32_t states[most_lanes];
+    const std::size_t word_count = rans_encode(scratch.symbols, m, table, lanes, states, scratch.stack);
+    std::uint8_t* p = out;
+    *p++ = static_cast<std::uint8_t>(kind);
+    p = put_varint(p, static_cast<std::uint32_t>(word_count));
+    p = put_varint(p, static_cast<std::uint32_t>(extra_bits));
+    std::memcpy(p, states, 4 * std::size_t{lanes});
+    p += 4 * std::size_t{lanes};
+    for (std::size_t w = 0; w < word_count; ++w) store(p + 2 * w, scratch.stack[word_count - 1 - w]);
+    p += 2 * word_count;
+    std::memcpy(p, scratch.extra, extra_size);
+    return static_cast<std::size_t>(p - out) + extra_size;
+}
+
+void decode_in_context(ByteReader& reader, const std::uint8_t* contexts, std::size_t m, const ContextDecodeTable& table,
+                       std::uint32_t* v) {
+    const unsigned kind = reader.byte();
+    if (1u << std::min(kind, 7u) > most_lanes) throw MessageError("the message has a block of more than 64 lanes");
+    const unsigned lanes = 1u << kind;
+    const std::uint32_t word_count = reader.varint();
+    const std::uint32_t extra_bits = reader.varint();
+    const std::uint8_t* states = reader.take(4 * std::uint64_t{lanes});
+    const std::uint8_t* words = reader.take(2 * std::uint64_t{word_count});
+    const std::uint8_t* bits = reader.take((std::uint64_t{extra_bits} + 7) / 8);
+
+    const std::uint32_t all = rans_decode(v, contexts, m, table, lanes, states, words, word_count);
+    BitReader extra(bits, reader.next());
+    if (all >= plain_limit) read_extra(extra, contexts, m, table.frequencies, v);
+    if (extra.position() != extra_bits)
+        throw MessageError("the message has a block whose number of extra bits is not that of its tokens");
+    extra.finish();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,51 @@
+// Integers in context (docs/wire-format.md, 4.5): rANS with one table of frequencies a context.
+//
+// The caller owns every buffer, and sees to it that contexts are below the number of tables and that tables are valid.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "contextual_tables.hpp"
+#include "rans_lanes.hpp"
+
+namespace gradwire {
+
+// Encoding looks tables up by symbol, context << 8 | token. Entries without a frequency are not set.
+inline constexpr unsigned symbol_limit = most_contexts << 8;
+
+struct ContextEncodeTable {
+    EncodeTable::Step step[symbol_limit];          // portable
+    alignas(64) std::uint64_t pair[symbol_limit];  // SIMD: a little below 1 / f, as binary32; above it start << 16 | f
+    // Of each context, four times over: the first number that has extra bits or no frequency.
+    alignas(64) std::uint8_t plain_below[4 * most_contexts];
+    const std::uint16_t* frequencies;
+};
+void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, ContextEncodeTable& table) noexcept;
+
+// A slot's entry, at context << 12 | slot, is that of DecodeTable.
+struct ContextDecodeTable {
+    alignas(64) std::uint32_t slot[most_contexts * scale];
+    const std::uint16_t* frequencies;
+};
+void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, ContextDecodeTable& table) noexcept;
+
+// Buffers for m numbers: symbols m, extra context_extra_bound(m) bytes, stack m + stack_slack words.
+struct ContextScratch {
+    std::uint16_t* symbols;
+    std::uint8_t* extra;
+    std::uint16_t* stack;
+};
+constexpr std::size_t context_extra_bound(std::size_t m) noexcept { return 4 * m + write_slack; }
+constexpr std::size_t context_block_bound(std::size_t m) noexcept { return 1 + 5 + 5 + 4 * most_lanes + (2 + 4) * m; }
+
+// Writes the block of 1 ≤ m ≤ block_length numbers to out, where context_block_bound(m) bytes are free, and returns its
+// size; 0 if the tables cannot code a number.
+std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                              const ContextEncodeTable& table, const ContextScratch& scratch, std::uint8_t* out) noexcept;
+
+// The block of 1 ≤ m ≤ block_length numbers at the reader, which passes it.
+void decode_in_context(ByteReader& reader, const std::uint8_t* contexts, std::size_t m, const ContextDecodeTable& table,
+                       std::uint32_t* v);
+
+}  // namespace gradwire

@@ -1,0 +1,38 @@
+// What contextual.cpp and its instruction sets share: loops over whole groups of numbers, one number a lane.
+#pragma once
+
+#include "contextual.hpp"
+
+namespace gradwire {
+
+// The symbols of the first pieces of symbol_piece numbers, as many as are plain throughout; returns the numbers in them.
+inline constexpr std::size_t symbol_piece = 64;
+using PlainSymbols = std::size_t (*)(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                                     const ContextEncodeTable& table, std::uint16_t* symbols);
+std::size_t plain_symbols_avx512(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                                 const ContextEncodeTable& table, std::uint16_t* symbols);
+std::size_t plain_symbols_avx2(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+                               const ContextEncodeTable& table, std::uint16_t* symbols);
+
+// As EncodeGroups. lanes is 16, 32 or 64.
+using EncodeContextGroups = std::uint16_t* (*)(const std::uint16_t* symbols, std::size_t groups,
+                                               const ContextEncodeTable& table, std::uint32_t* states,
+                                               std::uint16_t* stack);
+EncodeContextGroups encode_context_groups_avx512(unsigned lanes) noexcept;
+EncodeContextGroups encode_context_groups_avx2(unsigned lanes) noexcept;
+
+// As DecodeGroups, but tokens come as 32 bits each, and all is what they come to when they are or'ed.
+using DecodeContextGroups = std::size_t (*)(std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t groups,
+                                            const ContextDecodeTable& table, std::uint32_t* states,
+                                            const std::uint8_t*& words, const std::uint8_t* last, std::uint32_t& all);
+DecodeContextGroups decode_context_groups_avx512(unsigned lanes) noexcept;
+DecodeContextGroups decode_context_groups_avx2(unsigned lanes) noexcept;
+
+// Leaves the state below 2^16 where it needs a word.
+GRADWIRE_INLINE std::uint32_t decode_step(std::uint32_t& state, std::uint8_t context, const ContextDecodeTable& table) noexcept {
+    const std::uint32_t entry = table.slot[std::uint32_t{context} << scale_log2 | (state & (scale - 1))];
+    state = ((entry >> 8 & 0xFFF) + 1) * (state >> scale_log2) + (entry >> 20);
+    return entry & 0xFF;
+}
+
+}  // namespace gradwire

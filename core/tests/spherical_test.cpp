@@ -1,0 +1,217 @@
+// Spherical Compression: the same points and gains at every SIMD level, every block within α, codes that come back, and
+// bytes that others have touched. Buffers have exactly the sizes that the headers ask for.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "dispatch.hpp"
+#include "spherical_code.hpp"
+
+using namespace gradwire;
+
+namespace {
+
+#define CHECK(condition)                                                         \
+    do {                                                                         \
+        if (!(condition)) {                                                      \
+            std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            std::exit(1);                                                        \
+        }                                                                        \
+    } while (false)
+
+// splitmix64: the same numbers with every standard library.
+struct Random {
+    std::uint64_t state;
+    std::uint64_t word() {
+        std::uint64_t z = state += 0x9E3779B97F4A7C15;
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9;
+        z = (z ^ z >> 27) * 0x94D049BB133111EB;
+        return z ^ z >> 31;
+    }
+    std::uint64_t below(std::uint64_t n) { return word() % n; }
+    double uniform() { return static_cast<double>(word() >> 11) * 0x1p-53; }
+    float about_normal() { return static_cast<float>(uniform() + uniform() + uniform() + uniform() - 2); }
+};
+
+const Simd levels[] = {Simd::portable, Simd::avx2, Simd::avx512};
+
+template <class T>
+std::unique_ptr<T[]> exactly(std::size_t size) {
+    return std::unique_ptr<T[]>(new T[size]);
+}
+
+struct Found {
+    std::vector<std::uint64_t> index;
+    std::vector<float> gain;
+    bool operator==(const Found&) const = default;
+};
+
+// In calls of `chunk` blocks.
+Found found(const std::vector<float>& x, std::size_t m, double alpha, std::uint64_t limit, std::size_t chunk) {
+    const SphericalSearch search{x.data(), {x.size(), m}, alpha, 77, limit};
+    const std::size_t most = search.split.most();
+    const auto points = exactly<float>(point_rows(most) * spherical::tile), units = exactly<float>(chunk * most);
+    const auto energies = exactly<double>(chunk);
+    const auto active = exactly<std::uint32_t>(chunk);
+    Found result{std::vector<std::uint64_t>(m), std::vector<float>(m)};
+    for (std::size_t first = 0; first < m; first += chunk)
+        spherical_search(search, first, std::min(chunk, m - first),
+                         {points.get(), units.get(), energies.get(), active.get()}, result.index.data(),
+                         result.gain.data());
+    return result;
+}
+
+std::vector<std::uint8_t> encoded(const std::vector<float>& x, const Found& f, bool sectioned,
+                                  std::vector<std::uint32_t>& norms) {
+    const std::size_t m = f.gain.size();
+    SphericalHead head = choose_head(f.index.data(), f.gain.data(), m);
+    head.sectioned = sectioned;
+    norms.resize(m);
+    norms.resize(write_norms(f.gain.data(), m, head, norms.data()));
+    const BlockSplit split{x.size(), m};
+    const std::size_t bound = bits_bound(f.gain.data(), split);
+    const auto bits = exactly<std::uint8_t>(bound);
+    const std::size_t size = write_bits(x.data(), split, f.index.data(), f.gain.data(), norms.data(), head, bits.get());
+    CHECK(size + write_slack <= bound);
+    std::vector<std::uint8_t> data(2);
+    CHECK(write_head(head, data.data()) == data.data() + 2);
+    data.insert(data.end(), bits.get(), bits.get() + size);
+    return data;
+}
+
+// Head and bits, from a buffer that ends where they do; `zero` tells which blocks are of zeros.
+Found decoded(const std::vector<std::uint8_t>& data, const BlockSplit& split, const std::vector<float>& zero,
+              const std::vector<std::uint32_t>& norms, float* values) {
+    const auto copy = exactly<std::uint8_t>(data.size());
+    std::copy(data.begin(), data.end(), copy.get());
+    ByteReader reader(copy.get(), data.size());
+    const SphericalHead head = read_head(reader);
+    Found result{std::vector<std::uint64_t>(split.m), zero};
+    read_bits(reader, split, head, norms.data(), result.index.data(), result.gain.data(), values);
+    CHECK(reader.left() == 0);
+    return result;
+}
+
+void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Random& random) {
+    const BlockSplit split{x.size(), m};
+    set_simd(Simd::portable);
+    const Found f = found(x, m, alpha, 2048, m);
+    for (const Simd level : levels) {
+        set_simd(level);
+        CHECK(found(x, m, alpha, 2048, m) == f);
+        CHECK(found(x, m, alpha, 2048, 1 + random.below(m)) == f);
+    }
+    std::vector<float> expected;
+    for (const bool sectioned : {false, true}) {
+        std::vector<std::uint32_t> norms;
+        const auto data = encoded(x, f, sectioned, norms);
+        std::vector<float> values(x.size());
+        const Found back = decoded(data, split, f.gain, norms, values.data());
+        CHECK(back == f);
+        const auto scratch = exactly<float>(point_rows(split.most()) * spherical::tile);
+        for (const Simd level : levels) {
+            set_simd(level);
+            std::vector<float> out = values;
+            spherical_points(split, 77, back.index.data(), back.gain.data(), scratch.get(), out.data());
+            if (expected.empty()) expected = out;
+            CHECK(out == expected);
+        }
+        for (int trial = 0; trial < 200; ++trial) {
+            auto touched = data;
+            if (trial % 2) touched.resize(random.below(touched.size() + 1));
+            else touched[random.below(touched.size())] ^= static_cast<std::uint8_t>(1 + random.below(255));
+            if (touched.size() >= 2 && !sectioned) touched[0] &= static_cast<std::uint8_t>(~0x20);
+            auto numbers = norms;
+            if (sectioned && !numbers.empty()) numbers[random.below(numbers.size())] = static_cast<std::uint32_t>(random.word());
+            numbers.resize(m);
+            std::vector<float> out(x.size());
+            try {
+                const auto copy = exactly<std::uint8_t>(touched.size());
+                std::copy(touched.begin(), touched.end(), copy.get());
+                ByteReader reader(copy.get(), touched.size());
+                const SphericalHead head = read_head(reader);
+                Found result{std::vector<std::uint64_t>(m), f.gain};
+                read_bits(reader, split, head, numbers.data(), result.index.data(), result.gain.data(), out.data());
+                spherical_points(split, 5, result.index.data(), result.gain.data(), scratch.get(), out.data());
+                for (const float value : out) CHECK(std::isfinite(value));
+            } catch (const MessageError&) {
+            }
+        }
+    }
+    for (std::size_t b = 0; b < m; ++b) {
+        double energy = 0, error = 0;
+        for (std::size_t i = split.begin(b); i < split.begin(b) + split.length(b); ++i) {
+            energy += double{x[i]} * double{x[i]};
+            error += (double{x[i]} - double{expected[i]}) * (double{x[i]} - double{expected[i]});
+        }
+        CHECK(error <= alpha * energy);
+    }
+}
+
+void check_searches() {
+    Random random{1};
+    const std::size_t shapes[][2] = {{1, 1}, {5, 5}, {7, 2}, {64, 16}, {1000, 200}, {1023, 256}, {1021, 4}, {256, 1}};
+    for (const auto& [n, m] : shapes)
+        for (int family = 0; family < 5; ++family) {
+            std::vector<float> x(n);
+            for (std::size_t i = 0; i < n; ++i) {
+                x[i] = random.about_normal();
+                if (family == 1) x[i] *= random.below(8) == 0;
+                if (family == 2) x[i] *= 1e-44f;
+                if (family == 3) x[i] = std::copysign(3.4e38f, x[i]);
+                if (family == 4) x[i] = std::ldexp(x[i], static_cast<int>(random.below(200)) - 120);
+            }
+            const std::size_t d = (n + m - 1) / m;
+            check_vector(x, m, d <= 7 ? 0.3 : d <= 16 ? 0.6 : 0.98, random);
+        }
+}
+
+// Any points and gains, those that a search does not find too.
+void check_codes() {
+    Random random{2};
+    for (int trial = 0; trial < 400; ++trial) {
+        const std::size_t m = 1 + random.below(60), n = 3 * m + random.below(m);
+        std::vector<float> x(n);
+        for (float& entry : x) entry = random.about_normal();
+        Found f{std::vector<std::uint64_t>(m), std::vector<float>(m)};
+        for (std::size_t b = 0; b < m; ++b) {
+            const std::uint64_t kind = random.below(8);
+            f.gain[b] = kind == 0   ? 0
+                        : kind == 1 ? spherical::raw_gain
+                                    : std::ldexp(1 + static_cast<float>(random.below(1u << 23) >> random.below(23) << 3) * 0x1p-26f,
+                                                 static_cast<int>(random.below(trial % 2 ? 253 : 4)) - 126);
+            if (f.gain[b] > 0) f.index[b] = random.word() >> (24 + random.below(40));
+        }
+        for (const bool sectioned : {false, true}) {
+            std::vector<std::uint32_t> norms;
+            const auto data = encoded(x, f, sectioned, norms);
+            std::vector<float> values(n);
+            CHECK(decoded(data, {n, m}, f.gain, norms, values.data()) == f);
+        }
+    }
+}
+
+void check_split() {
+    for (std::size_t n = 1; n < 60; ++n)
+        for (std::size_t m = 1; m <= n; ++m) {
+            const BlockSplit split{n, m};
+            std::size_t next = 0;
+            for (std::size_t b = 0; b < m; ++b) {
+                CHECK(split.begin(b) == next);
+                CHECK(split.length(b) == split.most() || split.length(b) + 1 == split.most());
+                next += split.length(b);
+            }
+            CHECK(next == n);
+        }
+}
+
+}  // namespace
+
+int main() {
+    check_split();
+    check_searches();
+    check_codes();
+    std::puts("spherical: all checks hold");
+}
