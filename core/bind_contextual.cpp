@@ -56,8 +56,9 @@ nb::bytes encode_contextual(WordsIn v, BytesIn contexts, TablesIn tables) {
         const auto block = buffer<std::uint8_t>(context_block_bound(most));
         fill_encode_table(tables.data(), static_cast<unsigned>(tables.shape(0)), *table);
         for (std::size_t begin = 0; begin < m && coded; begin += block_length) {
-            const std::size_t size = encode_in_context(v.data() + begin, contexts.data() + begin, std::min(block_length, m - begin),
-                                                       *table, {symbols.get(), extra.get(), stack.get()}, block.get());
+            const std::size_t size =
+                encode_in_context(v.data() + begin, contexts.data() + begin, std::min(block_length, m - begin), *table,
+                                  {symbols.get(), extra.get(), stack.get()}, block.get());
             section.insert(section.end(), block.get(), block.get() + size);
             coded = size != 0;
         }
@@ -77,7 +78,8 @@ nb::tuple decode_contextual(BytesIn data, BytesIn contexts, TablesIn tables) {
         const auto table = std::unique_ptr<ContextDecodeTable>(new ContextDecodeTable);
         fill_decode_table(tables.data(), static_cast<unsigned>(tables.shape(0)), *table);
         for (std::size_t begin = 0; begin < m; begin += block_length)
-            decode_in_context(reader, contexts.data() + begin, std::min(block_length, m - begin), *table, v.get() + begin);
+            decode_in_context(reader, contexts.data() + begin, std::min(block_length, m - begin), *table,
+                              v.get() + begin);
     }
     return nb::make_tuple(owned_array(std::move(v), m), data.size() - reader.left());
 }
@@ -140,8 +142,8 @@ nb::tuple decode_tables(BytesIn data, unsigned bits) {
     return nb::make_tuple(owned_tables(std::move(frequencies), tables), data.size() - reader.left());
 }
 
-nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> dither_contexts(std::uint64_t seed, std::uint64_t stream, std::size_t n,
-                                                                  unsigned bits) {
+nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>> dither_contexts(std::uint64_t seed, std::uint64_t stream,
+                                                                  std::size_t n, unsigned bits) {
     if (bits > 4) throw nb::value_error("a context has 0 to 4 bits");
     auto contexts = buffer<std::uint8_t>(n);
     {

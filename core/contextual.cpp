@@ -236,9 +236,10 @@ void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, Contex
             const std::uint32_t f = of[s];
             if (f == 0) continue;
             // As make_encode_table. f = 4096 fits in as well: that step leaves the state as it is.
-            table.step[c << 8 | s] = f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
-                                            : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
-                                                                static_cast<std::uint16_t>(scale - f)};
+            table.step[c << 8 | s] =
+                f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
+                       : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
+                                           static_cast<std::uint16_t>(scale - f)};
             const auto inverse = static_cast<float>((1.0 - 0x1p-21) / f);
             table.pair[c << 8 | s] = std::uint64_t{start << 16 | f} << 32 | load<std::uint32_t>(&inverse);
             start += f;
@@ -259,14 +260,16 @@ void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, Contex
 }
 
 std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
-                              const ContextEncodeTable& table, const ContextScratch& scratch, std::uint8_t* out) noexcept {
+                              const ContextEncodeTable& table, const ContextScratch& scratch,
+                              std::uint8_t* out) noexcept {
     const PlainSymbols plain = plain_symbols();
     BitWriter extra(scratch.extra);
     std::uint64_t extra_bits = 0;
     for (std::size_t j = 0; j < m;) {
         j += plain(v + j, contexts + j, m - j, table, scratch.symbols + j);
         const std::size_t size = std::min(m - j, symbol_piece);
-        if (!any_symbols(v + j, contexts + j, size, table.frequencies, scratch.symbols + j, extra, extra_bits)) return 0;
+        if (!any_symbols(v + j, contexts + j, size, table.frequencies, scratch.symbols + j, extra, extra_bits))
+            return 0;
         j += size;
     }
     const auto extra_size = static_cast<std::size_t>(extra.finish() - scratch.extra);

@@ -42,7 +42,8 @@ constexpr std::size_t context_block_bound(std::size_t m) noexcept { return 1 + 5
 // Writes the block of 1 ≤ m ≤ block_length numbers to out, where context_block_bound(m) bytes are free, and returns its
 // size; 0 if the tables cannot code a number.
 std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
-                              const ContextEncodeTable& table, const ContextScratch& scratch, std::uint8_t* out) noexcept;
+                              const ContextEncodeTable& table, const ContextScratch& scratch,
+                              std::uint8_t* out) noexcept;
 
 // The block of 1 ≤ m ≤ block_length numbers at the reader, which passes it.
 void decode_in_context(ByteReader& reader, const std::uint8_t* contexts, std::size_t m, const ContextDecodeTable& table,

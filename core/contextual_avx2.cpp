@@ -82,7 +82,8 @@ std::uint16_t* encode_groups(const std::uint16_t* symbols, std::size_t groups, c
             const __m256i quotient = _mm256_cvttps_epi32(_mm256_mul_ps(to_float(y), inverse));
             const __m256i remainder = _mm256_sub_epi32(y, _mm256_mullo_epi32(quotient, f));
             const __m256i not_short = _mm256_cmpgt_epi32(f, remainder);
-            const __m256i next = _mm256_add_epi32(_mm256_add_epi32(remainder, start), _mm256_slli_epi32(quotient, scale_log2));
+            const __m256i next =
+                _mm256_add_epi32(_mm256_add_epi32(remainder, start), _mm256_slli_epi32(quotient, scale_log2));
             x[r] = _mm256_add_epi32(next, _mm256_andnot_si256(not_short, _mm256_sub_epi32(whole, f)));
         }
     }
@@ -119,8 +120,10 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
     for (; g < groups && next <= last; ++g) {
 #pragma GCC unroll 8
         for (unsigned r = 0; r < registers; ++r) {
-            const __m256i context = _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(contexts + 8 * r)));
-            const __m256i slot = _mm256_or_si256(_mm256_slli_epi32(context, scale_log2), _mm256_and_si256(x[r], slot_mask));
+            const __m256i context =
+                _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(contexts + 8 * r)));
+            const __m256i slot =
+                _mm256_or_si256(_mm256_slli_epi32(context, scale_log2), _mm256_and_si256(x[r], slot_mask));
             const __m256i entry = look_up(table.slot, slot);
             const __m256i token = _mm256_and_si256(entry, token_mask);
             seen = _mm256_or_si256(seen, token);
@@ -167,7 +170,7 @@ std::size_t plain_symbols_avx2(const std::uint32_t* v, const std::uint8_t* conte
             const __m256i numbers = _mm256_permute4x64_epi64(_mm256_packus_epi16(low, high), 0xD8);
             const __m256i context = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(contexts + i));
             const __m256i below = _mm256_shuffle_epi8(plain_below, context);
-            // number < below just where max(number + 1, below) = below; numbers end at 255, so the sum must saturate.
+            // number < below just where number + 1 − below saturates to 0.
             const __m256i above = _mm256_adds_epu8(numbers, _mm256_set1_epi8(1));
             others = _mm256_or_si256(others, _mm256_subs_epu8(above, below));
             const auto symbol = [](__m128i of, __m256i number) {

@@ -56,7 +56,8 @@ std::uint16_t* encode_groups(const std::uint16_t* symbols, std::size_t groups, c
             const __m512i quotient = _mm512_cvttps_epu32(_mm512_mul_ps(_mm512_cvtepu32_ps(y), inverse));
             const __m512i remainder = _mm512_sub_epi32(y, _mm512_mullo_epi32(quotient, f));
             const __mmask16 short_by_one = _mm512_cmpge_epu32_mask(remainder, f);
-            const __m512i next = _mm512_add_epi32(_mm512_add_epi32(remainder, start), _mm512_slli_epi32(quotient, scale_log2));
+            const __m512i next =
+                _mm512_add_epi32(_mm512_add_epi32(remainder, start), _mm512_slli_epi32(quotient, scale_log2));
             x[r] = _mm512_mask_add_epi32(next, short_by_one, next, _mm512_sub_epi32(whole, f));
         }
     }
@@ -95,8 +96,10 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
     for (; g < groups && next <= last; ++g) {
 #pragma GCC unroll 4
         for (unsigned r = 0; r < registers; ++r) {
-            const __m512i context = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(contexts + 16 * r)));
-            const __m512i slot = _mm512_or_si512(_mm512_slli_epi32(context, scale_log2), _mm512_and_si512(x[r], slot_mask));
+            const __m512i context =
+                _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(contexts + 16 * r)));
+            const __m512i slot =
+                _mm512_or_si512(_mm512_slli_epi32(context, scale_log2), _mm512_and_si512(x[r], slot_mask));
             const __m512i entry = look_up(table.slot, slot);
             const __m512i token = _mm512_and_si512(entry, token_mask);
             seen = _mm512_or_si512(seen, token);

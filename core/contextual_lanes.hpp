@@ -5,7 +5,7 @@
 
 namespace gradwire {
 
-// The symbols of the first pieces of symbol_piece numbers, as many as are plain throughout; returns the numbers in them.
+// The symbols of the first pieces of symbol_piece numbers, as many as are plain throughout; returns how many numbers.
 inline constexpr std::size_t symbol_piece = 64;
 using PlainSymbols = std::size_t (*)(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
                                      const ContextEncodeTable& table, std::uint16_t* symbols);
@@ -29,7 +29,8 @@ DecodeContextGroups decode_context_groups_avx512(unsigned lanes) noexcept;
 DecodeContextGroups decode_context_groups_avx2(unsigned lanes) noexcept;
 
 // Leaves the state below 2^16 where it needs a word.
-GRADWIRE_INLINE std::uint32_t decode_step(std::uint32_t& state, std::uint8_t context, const ContextDecodeTable& table) noexcept {
+GRADWIRE_INLINE std::uint32_t decode_step(std::uint32_t& state, std::uint8_t context,
+                                          const ContextDecodeTable& table) noexcept {
     const std::uint32_t entry = table.slot[std::uint32_t{context} << scale_log2 | (state & (scale - 1))];
     state = ((entry >> 8 & 0xFFF) + 1) * (state >> scale_log2) + (entry >> 20);
     return entry & 0xFF;

@@ -27,7 +27,9 @@ constexpr auto log2_table = [] {
     return table;
 }();
 
-constexpr unsigned width_of(unsigned token) noexcept { return token == escape_token ? escape_width : extra_width(token); }
+constexpr unsigned width_of(unsigned token) noexcept {
+    return token == escape_token ? escape_width : extra_width(token);
+}
 
 // Where a lonely outlier would make the table long, it is escaped: its escape costs up to 32 bits more, and two bits
 // are saved for each token that the table then does without.

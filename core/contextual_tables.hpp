@@ -29,8 +29,8 @@ void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits,
 void count_in_contexts(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m, unsigned tables,
                        std::uint64_t* counts) noexcept;
 
-// Frequencies of one table from its counts (sum at most largest_count_sum), as 4.1 pins them; of token 0 alone if nothing
-// was counted.
+// Frequencies of one table from its counts (sum at most largest_count_sum), as 4.1 pins them; of token 0 alone if
+// nothing was counted.
 inline constexpr std::uint64_t largest_count_sum = std::uint64_t{1} << 48;
 void normalise_in_context(const std::uint64_t* counts, std::uint16_t* frequencies) noexcept;
 

@@ -24,11 +24,13 @@ SEED = 0x0123_4567_89AB_CDEF
 
 def vector(name: str) -> Floats:
     """An input of the golden vectors, by name: float32 (n,), the same bits everywhere."""
-    u = gradwire.Rng(SEED, stream=hash_of(name)).uniform(INPUTS[name]) - np.float32(0.5)
+    u = gradwire.Rng(SEED, stream=hash_of(name)).uniform(INPUTS[name] * (12 if name.startswith("normal") else 1)) - np.float32(0.5)
     if name.startswith("heavy"):
         # A ratio of uniforms: exactly rounded operations only, and tails like those of gradients.
         w = gradwire.Rng(SEED, stream=hash_of(name) + 1).uniform(len(u))
         return u / (w * w + np.float32(2**-12))
+    if name.startswith("normal"):
+        return sum((u[i::12] for i in range(1, 12)), u[::12])
     if name.startswith("sparse"):
         u[np.arange(len(u)) % 7 != 3] = 0.0
     if name.startswith("equal"):
@@ -44,6 +46,8 @@ INPUTS = {
     "equal-10": 10,
     "wide-500": 500,
     "sparse-1000": 1000,
+    "normal-2000": 2000,
+    "normal-6000": 6000,
     "heavy-100": 100,
     "heavy-20000": 20000,
 }

@@ -180,8 +180,10 @@ def normalise_tables(counts: Counts) -> Tables:
 
 
 def fit_tables(counts: Counts) -> tuple[int, Tables, bytes, int]:
-    """For counts of 16 contexts: bits of the contexts to use, their tables, these as bytes, and what all costs, tables
-    included, in 4096ths of a bit."""
+    """The encoder's tables for counts of 16 contexts, or of fewer that are unions of these.
+
+    Returns the bits of a context, its 2^bits tables, these as bytes, and what numbers and tables cost in 4096ths of a bit.
+    """
     return _active.fit_tables(counts)
 
 
@@ -262,7 +264,7 @@ def reaching(x: Floats, threshold: float) -> Words:
 
 
 def round_natural(x: Floats, lowest: int, seed: int, stream: int = 0) -> Words:
-    """Codes 2·(exponent + 150) + (x < 0), or 0, of x rounded to powers of two as the wire format's 7.7 says: uint32 (n,).
+    """Codes 2·(exponent + 150) + (x < 0), or 0, of x rounded to powers of two as in the wire format's 7.7: uint32 (n,).
 
     Below 2^lowest (−149, or −126 … 0) an entry becomes that or 0.
     """
@@ -270,14 +272,14 @@ def round_natural(x: Floats, lowest: int, seed: int, stream: int = 0) -> Words:
 
 
 def hadamard(x: Floats, log2n: int) -> Floats:
-    """The Walsh–Hadamard transform of each run of 2^log2n entries, not normalised; float32 of x's length, a new array."""
+    """The Walsh–Hadamard transform of each run of 2^log2n entries, not normalised: float32 (n,)."""
     return _active.hadamard(x, log2n)
 
 
 def represent(
     y: Floats, positions: Words, signs: Floats, log2n: int, goals: Floats, rounds: int
 ) -> tuple[Floats, Floats]:
-    """Coefficients of each row of y in a frame, of magnitudes up to its goal if ``rounds`` rounds reach that (7.11).
+    """Coefficients of each row of y in a frame, within the row's goal if ``rounds`` rounds reach that (7.11).
 
     Args:
         y: float32 (rows·c,).

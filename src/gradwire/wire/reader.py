@@ -93,9 +93,7 @@ class Reader:
         self.position += used
         return values
 
-    def contextual(
-        self, contexts: npt.NDArray[np.uint8], tables: npt.NDArray[np.uint16]
-    ) -> npt.NDArray[np.uint32]:
+    def contextual(self, contexts: npt.NDArray[np.uint8], tables: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint32]:
         """Integers in context (4.5), as many as there are contexts: uint32 (m,)."""
         values, used = kernels.decode_contextual(self.data[self.position :], contexts, tables)
         self.position += used

@@ -15,8 +15,8 @@ from gradwire.kernels.reference.hadamard import hadamard, represent
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
 from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels
-from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, sum_squares
 from gradwire.kernels.reference.natural import round_natural
+from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, sum_squares
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
 from gradwire.kernels.reference.spherical import spherical_points, spherical_search

@@ -33,7 +33,7 @@ def hadamard(x: Floats, log2n: int) -> Floats:
 def represent(
     y: Floats, positions: Words, signs: Floats, log2n: int, goals: Floats, rounds: int
 ) -> tuple[Floats, Floats]:
-    """Coefficients p with Hp/2^log2n = y·signs at the positions, of magnitude at most the row's goal if that is reached.
+    """Coefficients p with Hp/2^log2n = y·signs at the positions, each within its row's goal if that is reached.
 
     Definition: Douglas and Rachford's iteration between the box of the goal, less 2^−8 of it, and the plane of
     representations; at most ``rounds`` of them. A row whose magnitudes are within its goal stays as it is.

@@ -21,7 +21,7 @@ def round_natural(x: Floats, lowest: int, seed: int, stream: int) -> Words:
 
     Example:
         >>> round_natural(np.array([0, -4, 3], np.float32), -149, 1, 0)
-        array([  0, 305, 302], dtype=uint32)
+        array([  0, 305, 304], dtype=uint32)
 
     Source: Horváth et al., "Natural Compression for Distributed Deep Learning", arXiv 1905.10988.
     """
