@@ -24,7 +24,9 @@ SEED = 0x0123_4567_89AB_CDEF
 
 def vector(name: str) -> Floats:
     """An input of the golden vectors, by name: float32 (n,), the same bits everywhere."""
-    u = gradwire.Rng(SEED, stream=hash_of(name)).uniform(INPUTS[name] * (12 if name.startswith("normal") else 1)) - np.float32(0.5)
+    u = gradwire.Rng(SEED, stream=hash_of(name)).uniform(
+        INPUTS[name] * (12 if name.startswith("normal") else 1)
+    ) - np.float32(0.5)
     if name.startswith("heavy"):
         # A ratio of uniforms: exactly rounded operations only, and tails like those of gradients.
         w = gradwire.Rng(SEED, stream=hash_of(name) + 1).uniform(len(u))

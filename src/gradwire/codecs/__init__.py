@@ -12,6 +12,7 @@ from gradwire.codecs.rtopk import RTopK
 from gradwire.codecs.sd import SparseDithering
 from gradwire.codecs.sign import ScaledSign
 from gradwire.codecs.spec import from_spec
+from gradwire.codecs.spherical import Spherical
 from gradwire.codecs.ternary import Ternary
 from gradwire.codecs.threshold import Threshold
 from gradwire.codecs.topk import TopK
@@ -23,9 +24,17 @@ __all__ = [
     "Codec",
     "Identity",
     "Inspection",
+    "Kashin",
+    "NaturalCompression",
+    "NaturalDithering",
     "RTopK",
     "RandomK",
+    "ScaledSign",
     "SparseDithering",
+    "Spherical",
+    "StandardDithering",
+    "Ternary",
+    "Threshold",
     "TopK",
     "UniversalDithering",
     "add",
@@ -35,7 +44,25 @@ __all__ = [
     "inspect",
 ]
 
-CODECS: dict[str, type[Codec]] = {codec.name: codec for codec in (Identity, TopK, RandomK, RTopK, SparseDithering)}
+CODECS: dict[str, type[Codec]] = {
+    codec.name: codec
+    for codec in (
+        Identity,
+        TopK,
+        RandomK,
+        RTopK,
+        SparseDithering,
+        UniversalDithering,
+        Threshold,
+        StandardDithering,
+        NaturalCompression,
+        NaturalDithering,
+        Ternary,
+        ScaledSign,
+        Kashin,
+        Spherical,
+    )
+}
 """Every codec by its name in the text form."""
 
 BY_CODE: dict[int, type[Codec]] = {codec.code: codec for codec in CODECS.values()}

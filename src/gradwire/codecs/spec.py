@@ -29,7 +29,8 @@ def _fields_text(codec: Codec) -> str:
 
 def _value_text(value: Any) -> str:
     if isinstance(value, Codec):
-        return f"{value.name}({_fields_text(value)})"
+        fields = _fields_text(value)
+        return f"{value.name}({fields})" if fields else value.name
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else repr(value)
@@ -38,9 +39,8 @@ def _value_text(value: Any) -> str:
 def from_spec(spec: str) -> Codec:
     """The codec that a text names.
 
-    Definition: ``name`` or ``name:field=value,…``; a value is an int, a float, true, false, a word, or an inner
-    codec as
-    ``name(field=value,…)``.
+    Definition: ``name`` or ``name:field=value,…``; a value is an int, a float, true, false, a word, or an inner codec
+    as ``name(field=value,…)`` or ``name``.
 
     Raises:
         ParameterError: no such codec or field, or a value that the codec refuses.
@@ -96,6 +96,10 @@ def _split(fields: str, spec: str) -> list[str]:
 
 
 def _value(text: str, spec: str) -> Any:
+    from gradwire.codecs import CODECS
+
+    if text in CODECS:
+        return _build(text, "", spec)
     if text.endswith(")") and "(" in text:
         name, _, fields = text[:-1].partition("(")
         return _build(name.strip(), fields, spec)

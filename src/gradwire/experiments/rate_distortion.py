@@ -65,9 +65,12 @@ SWEEPS: dict[str, tuple[str, tuple[str, ...]]] = {
     "natural compression": ("natural", ("natural",)),
     "ternary (TernGrad)": ("ternary", ("ternary",)),
     "scaled sign": ("sign", ("sign",)),
-    "Kashin": ("kashin", tuple(f"kashin:levels={s}" for s in (2, 3, 4, 6, 8, 16))),
+    "Kashin": ("kashin", tuple(f"kashin:redundancy=1.1,levels={s}" for s in (2, 3, 5, 7, 9, 16))),
     "threshold": ("threshold", tuple(f"threshold:t={math.sqrt(a):.4g}" for a in ERRORS)),
-    "Spherical Compression": ("spherical", ("spherical:alpha=0.5,block=16", "spherical:alpha=0.25,block=8")),
+    "Spherical Compression": (
+        "spherical",
+        tuple(f"spherical:alpha={a},block={b}" for a, b in ((0.1, 6), (0.25, 8), (0.5, 16))),
+    ),
 }
 """Label → codec, and the texts of its sweep."""
 
@@ -168,7 +171,7 @@ def findings(rows: list[Row], settings: Settings) -> Findings:
             ),
             Plot(
                 "bits-at-a-tenth",
-                f"Bits a coordinate that each codec needs to keep the error within {ALPHA} of the energy, on a Gaussian "
+                f"Bits a coordinate that a codec needs to keep the error within {ALPHA} of the energy, on a Gaussian "
                 "vector and on a real gradient. float32 has 32. Codecs that do not reach the error are left out.",
                 _bars_figure(at, labels),
             ),
