@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwire
 from gradwire import Rng
 from gradwire.torch import DDPHook
+from gradwire.torch.exchange import Gather
 
 MANY_BUCKETS = 0.0005  # MB: every layer of `net` is a bucket of its own
 TOPK, RTOPK = "topk:k=0.05", "rtopk:k=0.05,r=0.2"
@@ -457,6 +458,33 @@ def first_step(rank, world, codec):
     model, hook = attach(nn.Linear(2000, 400), codec, bucket_cap_mb=25)
     model(torch.ones(2, 2000)).square().sum().backward()
     return hook.stats().steps[0].ratio
+
+
+def varying(rank, world, sizes):
+    """Messages whose lengths jump from step to step; whether all came as they were, and the bytes counted."""
+    gather, good, counted = Gather(dist.new_group(backend="gloo")), True, []
+
+    def messages(r, step):
+        return [bytes([r, step, part]) * (sizes[step] * (r + 1)) for part in range(2)]
+
+    for step in range(len(sizes)):
+        exchange = gather.exchange(step, 0, 2, messages(rank, step))
+        got = [[bytes(message) for message in row] for row in exchange.messages]
+        good = good and got == [messages(r, step) for r in range(world)]
+        counted.append(exchange.sent_bytes)
+    return good, counted
+
+
+def at_another_step(rank, world):
+    """The error of each rank when one of them has counted a step more."""
+    model, hook = attach(net(), TOPK)
+    if rank == 1:
+        hook.load_state_dict({**hook.state_dict(), "step": 5})
+    try:
+        backward(model, rank, 0)
+    except RuntimeError as error:
+        return str(error)
+    return None
 
 
 def die(rank, world, who):

@@ -17,7 +17,7 @@ p { max-width: 48rem; margin: .6rem 0; }
 p.note { background: #fff4e0; border-left: 4px solid #e69f00; padding: .5rem .8rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .38rem .75rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e2e2e2; }
+th, td { padding: .38rem .65rem; text-align: right; white-space: nowrap; border-bottom: 1px solid #e2e2e2; }
 th { font-weight: 600; border-bottom: 2px solid #888; vertical-align: bottom; }
 th:first-child, td:first-child { text-align: left; padding-left: 0; }
 td.text { text-align: left; white-space: normal; }
@@ -50,8 +50,8 @@ class Page:
         self._parts.append(f"{opening}{escape(text)}</p>")
 
     def table(self, heads: Sequence[str], lines: Sequence[Sequence[str]], colours: Sequence[str] = ()) -> None:
-        """Add a table of texts, its first column to the left; colours mark the lines."""
-        top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+        """Add a table of texts, its first column to the left; colours mark the lines; a unit goes under its head."""
+        top = "".join(f'<th scope="col">{escape(head).replace(", ", "<br>")}</th>' for head in heads)
         body = []
         for i, line in enumerate(lines):
             swatch = f'<span class="swatch" style="background:{colours[i]}"></span>' if colours else ""

@@ -1,0 +1,87 @@
+"""What a training seat measured: bytes, error and times of one step, or of many together."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, fields
+from math import nan
+
+__all__ = ["HookStats", "Measured", "Recorder"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Measurements of one step on this rank; + adds those of several steps.
+
+    Attributes:
+        steps: how many steps these numbers cover.
+        skipped: how many of them were skipped because a gradient was not finite on some rank.
+        coordinates: gradient entries that were exchanged (none in a skipped step).
+        message_bytes: bytes of this rank's messages: header, payload and checksum of each (not of skipped steps).
+        sent_bytes: bytes that left this rank: its messages once for every other rank, the table of their
+            sizes, and the padding to the longest rank's.
+        encode_ms: residual and encoding, in milliseconds.
+        communicate_ms: from the last message encoded to the last one received, waiting for slower ranks included.
+        decode_ms: decoding every rank's messages into the average.
+        error: ‖C(p) − p‖² over the steps in which it was measured.
+        energy: ‖p‖² over the same steps; p is what was encoded (gradient plus residual).
+    """
+
+    steps: int = 0
+    skipped: int = 0
+    coordinates: int = 0
+    message_bytes: int = 0
+    sent_bytes: int = 0
+    encode_ms: float = 0.0
+    communicate_ms: float = 0.0
+    decode_ms: float = 0.0
+    error: float = 0.0
+    energy: float = 0.0
+
+    def __add__(self, other: Measured) -> Measured:
+        return Measured(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Measured)))
+
+    @property
+    def dense_bytes(self) -> int:
+        """Bytes of the same entries in float32."""
+        return 4 * self.coordinates
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller the messages are than dense float32; NaN if nothing was sent."""
+        return self.dense_bytes / self.message_bytes if self.message_bytes else nan
+
+    @property
+    def bits_per_coordinate(self) -> float:
+        """Bits of the messages for each entry of the gradient; NaN if nothing was sent."""
+        return 8 * self.message_bytes / self.coordinates if self.coordinates else nan
+
+    @property
+    def nmse(self) -> float:
+        """‖C(p) − p‖²/‖p‖²; NaN if no step was measured, or all vectors were zero."""
+        return self.error / self.energy if self.energy else nan
+
+
+@dataclass(frozen=True)
+class HookStats:
+    """The latest steps one by one, and all steps together."""
+
+    steps: tuple[Measured, ...]
+    total: Measured
+
+
+class Recorder:
+    """Keeps the latest steps and a running total."""
+
+    def __init__(self, history: int) -> None:
+        self._steps: deque[Measured] = deque(maxlen=history)
+        self._total = Measured()
+
+    def add(self, step: Measured) -> None:
+        """Record one finished step."""
+        self._steps.append(step)
+        self._total = self._total + step
+
+    def stats(self) -> HookStats:
+        """Return what was recorded."""
+        return HookStats(tuple(self._steps), self._total)
