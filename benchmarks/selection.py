@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-
 import torch
+
 from gradwire import _core
 
 SHARES = (0.001, 0.01, 0.1, 0.5)

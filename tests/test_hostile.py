@@ -5,9 +5,9 @@ import time
 
 import numpy as np
 import pytest
-from examples import EXAMPLES
 
 import gradwire
+from examples import EXAMPLES
 from gradwire.codecs import BY_CODE
 from gradwire.errors import MessageError
 from gradwire.wire import Writer, seal_frame

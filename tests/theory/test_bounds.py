@@ -117,9 +117,7 @@ def test_worst_case_known_values():
     assert bounds.uncertainty_bits(0.1, 1000) / 1000 == pytest.approx(1.66, abs=0.005)
     assert bounds.sparse_dithering_rate(0.1) == pytest.approx(3.35, abs=0.005)
     assert bounds.worst_zero_share(0.1) == pytest.approx(0.17, abs=0.005)
-    assert bounds.covering_bits(0.1, 2**16, e=0.0) == pytest.approx(
-        bounds.average_case_bits(0.1, 2**16) + 16 + 2
-    )
+    assert bounds.covering_bits(0.1, 2**16, e=0.0) == pytest.approx(bounds.average_case_bits(0.1, 2**16) + 16 + 2)
     with_slip = bounds.sparse_dithering_rate(0.1 / 4)  # √ν for 2√ν, the poster's slip
     assert with_slip == pytest.approx(4.82, abs=0.01)
 
