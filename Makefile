@@ -49,7 +49,7 @@ native-test: setup
 	$(BIN)/ctest --test-dir build/native-test --output-on-failure
 
 unit-test: setup
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadscope
 
 clean:
 	rm -rf build .venv results

@@ -2,28 +2,22 @@
 
 import argparse
 import dataclasses
-import gzip
 import html.parser
-import io
 import json
 import os
-import pickle
 import re
 import signal
 import statistics
 import subprocess
 import sys
-import tarfile
 import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from gradwire import MissingError, ParameterError
-from gradwire.errors import InputError
+from gradwire import ParameterError
 from gradwire.experiments import compare
-from gradwire.experiments.compare import datasets, results, teams
+from gradwire.experiments.compare import results, teams
 from gradwire.experiments.compare.settings import Settings, Task
 from gradwire.experiments.compare.training import Evaluation, Part
 from gradwire.report import Page, figure, styles, svg
@@ -77,7 +71,7 @@ def test_every_run_has_a_line_with_its_settings_and_curves(made):
     ]
     for r in records:
         assert len(r["curve"]["train_loss"]) == len(r["curve"]["sent_bytes"]) == 8
-        assert r["curve"]["test_step"] == list(range(9))
+        assert r["curve"]["test_step"] == [0, 2, 4, 6, 8]
         assert r["accuracy"] == r["curve"]["test_accuracy"][-1]
         assert r["versions"]["gradwire"]
 
@@ -89,7 +83,7 @@ def test_bytes_are_those_of_the_messages(made):
     assert dense["nmse"] == 0
     assert 50 < sparse["ratio"] < 70
     for r in (dense, sparse):  # one other worker: what is sent is the messages, the sizes and the padding
-        assert 0 < r["sent_bytes"] - r["message_bytes"] < 100
+        assert 0 < r["sent_bytes"] - r["message_bytes"] < 100 + r["message_bytes"] / 64
         assert r["bits_per_coordinate"] == pytest.approx(8 * r["message_bytes"] / n)
         assert r["ratio"] == pytest.approx(4 * n / r["message_bytes"])
     assert 0.5 < sparse["nmse"] < 1
@@ -152,7 +146,7 @@ def test_top_k_and_rtop_k_are_within_a_point_of_dense_and_random_k_behind(tmp_pa
 class Checker(html.parser.HTMLParser):
     """Collects tags that are not closed in order, links to elsewhere, and text."""
 
-    VOID = ("meta", "br", "path", "use", "rect", "line")
+    VOID = ("meta", "br")
 
     def __init__(self):
         super().__init__()
@@ -160,7 +154,7 @@ class Checker(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
-        if tag not in ("meta",):
+        if tag not in self.VOID:
             self.open.append(tag)
         self.links += [v for k, v in attrs if k in ("src", "href", "xlink:href") and not v.startswith("#")]
 
@@ -313,7 +307,7 @@ def test_a_worker_that_raises_ends_the_run_with_its_reason():
 
 def settings(**changes):
     words = [word for key, value in changes.items() for word in (f"--{key}", str(value))]
-    return Settings.of(parse(*words), 4, 1297)
+    return Settings.of(parse(*words), 4, 1297, 500)
 
 
 # The numbers
@@ -367,99 +361,6 @@ def test_numbers_that_are_not_finite_are_null_in_the_file(tmp_path):
     written = json.loads((tmp_path / "r.jsonl").read_text())
     assert written["nmse"] is None
     assert written["curve"]["nmse"] == [None] * 3
-
-
-# The data sets
-
-
-def test_digits_are_split_once_and_for_all():
-    digits = datasets.load("digits", None)
-    assert digits.train_x.shape == (1297, 1, 8, 8)
-    assert digits.test_x.shape == (500, 1, 8, 8)
-    assert digits.train_x.dtype == np.uint8
-    assert set(digits.test_y) == set(range(10))
-
-
-def idx(array):
-    head = bytes([0, 0, 8, array.ndim]) + b"".join(size.to_bytes(4, "big") for size in array.shape)
-    return gzip.compress(head + array.tobytes())
-
-
-def test_fashion_mnist_is_read_from_idx_files(tmp_path):
-    x = np.random.default_rng(0).integers(0, 256, (7, 28, 28)).astype(np.uint8)
-    y = np.arange(7, dtype=np.uint8)
-    for name in ("train", "t10k"):
-        (tmp_path / f"{name}-images-idx3-ubyte.gz").write_bytes(idx(x))
-        (tmp_path / f"{name}-labels-idx1-ubyte.gz").write_bytes(idx(y))
-    data = datasets.load("fashion-mnist", str(tmp_path))
-    np.testing.assert_array_equal(data.train_x[:, 0], x)
-    np.testing.assert_array_equal(data.test_y, y)
-
-
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"\0\0\x0d\x03 not bytes"), idx(np.zeros((3, 5)))[:-4]])
-def test_damaged_fashion_mnist_is_an_input_error(tmp_path, content):
-    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
-        (tmp_path / f"{name}-ubyte.gz").write_bytes(content)
-    with pytest.raises(InputError, match="damaged"):
-        datasets.load("fashion-mnist", str(tmp_path))
-
-
-@pytest.mark.parametrize(("name", "text"), [("fashion-mnist", "apt-get install"), ("cifar10", "--data-dir")])
-def test_missing_data_says_how_to_get_it(tmp_path, monkeypatch, name, text):
-    monkeypatch.setattr(datasets, "FASHION_FOLDER", tmp_path / "nowhere")
-    with pytest.raises(MissingError, match=text) as error:
-        compare.run(parse("--data", name, "--data-dir", str(tmp_path)))
-    assert "\n" not in str(error.value)
-
-
-def cifar_batch(path, x, y):
-    content = {b"data": x.reshape(len(x), -1), b"labels": y.tolist(), b"batch_label": b"one"}
-    path.write_bytes(pickle.dumps(content, protocol=2))
-
-
-def test_cifar10_is_read_from_the_python_batches(tmp_path):
-    folder = tmp_path / "cifar-10-batches-py"
-    folder.mkdir()
-    x, y = np.random.default_rng(0).integers(0, 256, (20, 3, 32, 32)).astype(np.uint8), np.arange(20) % 10
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        cifar_batch(folder / name, x, y)
-    data = datasets.load("cifar10", str(tmp_path))
-    assert data.train_x.shape == (100, 3, 32, 32)
-    np.testing.assert_array_equal(data.test_x, x)
-    np.testing.assert_array_equal(data.train_y[20:40], y)
-
-
-def test_a_cifar10_batch_cannot_run_code(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return os.system, ("touch " + str(tmp_path / "ran"),)
-
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-        (tmp_path / name).write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(InputError, match="damaged"):
-        datasets.load("cifar10", str(tmp_path))
-    assert not (tmp_path / "ran").exists()
-
-
-def test_cifar10_jpegs_are_decoded_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    with tarfile.open(tmp_path / "cifar10_jpg.tar.xz", "w:xz") as tar:
-        for part_name, count in (("train", 2), ("test", 1)):
-            for label in range(10):
-                for i in range(count):
-                    pixels = io.BytesIO()
-                    Image.new("RGB", (32, 32), (20 * label, 100 * i, 7)).save(pixels, "JPEG")
-                    member = tarfile.TarInfo(f"{part_name}/class{label}/{i:04}.jpg")
-                    member.size = pixels.tell()
-                    pixels.seek(0)
-                    tar.addfile(member, pixels)
-    data = datasets.load("cifar10", str(tmp_path))
-    assert data.train_x.shape == (20, 3, 32, 32)
-    assert data.train_y.tolist() == [label for label in range(10) for _ in range(2)]
-    assert abs(int(data.test_x[9, 0].mean()) - 180) <= 3
-    datasets._cifar10.cache_clear()
-    monkeypatch.setattr(datasets, "_decode_jpegs", lambda _: pytest.fail("decoded twice"))
-    np.testing.assert_array_equal(datasets.load("cifar10", str(tmp_path)).train_x, data.train_x)
 
 
 def test_help_needs_no_torch():

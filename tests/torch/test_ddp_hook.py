@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+import ddp_fits as fits
 import ddp_jobs as jobs
 from gloo_ranks import GlooRanks, RankError
 
@@ -141,37 +142,37 @@ def test_d8_half_precision_on_gloo_is_summed_in_float32(two, dtype):
 
 
 def test_d17_unused_parameters(two):
-    results = two.run(jobs.unused)
+    results = two.run(fits.unused)
     only([gradients for gradients, _, _ in results])
     assert all(clean and steps == 2 for _, clean, steps in results)
 
 
 def test_d17_tied_weights_have_one_residual(two):
-    _, names = only(two.run(jobs.tied))
+    _, names = only(two.run(fits.tied))
     assert names == ["a.weight"]
 
 
 def test_d17_no_sync_accumulates_and_sends_once(two):
-    _, steps = only(two.run(jobs.accumulate, 3))
+    _, steps = only(two.run(fits.accumulate, 3))
     assert steps == 1
 
 
 def test_d17_join_with_uneven_inputs(two):
-    _, steps = only(two.run(jobs.uneven))
+    _, steps = only(two.run(fits.uneven))
     assert steps == 3
 
 
 def test_d17_channels_last(two):
-    assert only(two.run(jobs.channels_last))
+    assert only(two.run(fits.channels_last))
 
 
 def test_d17_compiled_model(two):
-    _, steps = only(two.run(jobs.compiled))
+    _, steps = only(two.run(fits.compiled))
     assert steps == 1
 
 
 def test_d17_world_size_one_and_a_group_that_is_not_the_world(two):
-    assert only(two.run(jobs.alone)) == (True, 0)
+    assert only(two.run(fits.alone)) == (True, 0)
 
 
 # Attaching, failing, counting

@@ -40,7 +40,7 @@ def compare(args: argparse.Namespace) -> int:
             raise ParameterError(f"--workers is {args.workers}, torchrun started {started}; leave --workers out")
         workers = started
     data = load(args.data, None if args.data_dir is None else str(args.data_dir))
-    settings = Settings.of(args, workers, len(data.train_y))
+    settings = Settings.of(args, workers, len(data.train_y), len(data.test_y))
     network = build(args.data, 0)
     for task in settings.tasks[: len(settings.codecs)]:
         takes_error_feedback(task, network)  # a codec that does not suit is known before any process is started

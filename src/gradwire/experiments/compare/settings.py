@@ -80,13 +80,13 @@ class Settings:
         ]
 
     @staticmethod
-    def of(args: argparse.Namespace, workers: int, samples: int) -> Settings:
+    def of(args: argparse.Namespace, workers: int, samples: int, test_samples: int) -> Settings:
         """Settings from the command line.
 
         Args:
             args: parsed options.
             workers: how many processes there will be.
-            samples: size of the training set.
+            samples, test_samples: sizes of the training set and of the test set.
 
         Raises:
             ParameterError: an option outside its range, or a codec that does not exist.
@@ -111,6 +111,7 @@ class Settings:
         if len(set(codecs)) < len(codecs):
             raise ParameterError("a codec is named twice with --codec; name each once")
         steps = args.steps if args.steps is not None else epochs * (samples // (workers * batch))
+        looks = steps * workers * batch // test_samples  # at most as many images are tested as are trained on
         common = Task(
             data=args.data,
             data_dir=None if args.data_dir is None else str(args.data_dir),
@@ -119,7 +120,7 @@ class Settings:
             workers=workers,
             batch=batch,
             steps=steps,
-            evaluations=min(steps, 20),
+            evaluations=min(steps, max(4, min(20, looks))),
             lr=lr,
             momentum=0.9,
             small=256,
