@@ -47,7 +47,10 @@ def test_fashion_mnist_is_read_from_idx_files(tmp_path):
     np.testing.assert_array_equal(data.test_y, y)
 
 
-@pytest.mark.parametrize("content", [b"no gzip", gzip.compress(b"\0\0\x0d\x03 not bytes"), idx(np.zeros((3, 5)))[:-4]])
+DAMAGED = [b"no gzip", gzip.compress(b"\0\0\x0d\x03 not bytes"), idx(np.zeros((3, 5)))[:-4]]
+
+
+@pytest.mark.parametrize("content", DAMAGED, ids=["no gzip", "no bytes", "cut short"])
 def test_damaged_fashion_mnist_is_an_input_error(tmp_path, content):
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         (tmp_path / f"{name}-ubyte.gz").write_bytes(content)

@@ -45,6 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the result as JSON, and nothing else, on stdout")
 
+    from gradwire.experiments import federated
+
+    federated.add_arguments(parser)
+
 
 def run(args: argparse.Namespace) -> int:
     """Make the comparison; returns the exit code: 0, 1 if a worker failed, 130 when interrupted.
@@ -52,6 +56,10 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         GradwireError: an option, a codec or a data set that is not good.
     """
+    if args.federated:
+        from gradwire.experiments import federated
+
+        return federated.run(args)
     try:
         from gradwire.experiments.compare.runner import compare
     except ImportError as error:

@@ -35,7 +35,6 @@ class MeteredFedAvg(FedAvg):
     def __init__(self, chosen: int, clients: int) -> None:
         super().__init__(
             fraction_train=chosen / clients,
-            fraction_evaluate=0.0,
             min_train_nodes=chosen,
             min_available_nodes=clients,
         )
@@ -50,6 +49,12 @@ class MeteredFedAvg(FedAvg):
         for message in messages if self.count else ():
             self.meter.read(server_round, TRAIN_DOWN, message.metadata.dst_node_id, message)
         return messages
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """None: the server looks at the test set by itself."""
+        return []
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import time
 from collections.abc import Callable
@@ -44,13 +45,10 @@ def simulation(task: Task, progress: Progress) -> Outcome:
     Raises:
         MissingError: ray is not there.
     """
-    try:
-        import ray  # noqa: F401
-        from flwr.simulation import run_simulation
-    except ImportError:
-        raise MissingError(
-            "Flower's simulation needs ray: pip install 'flwr[simulation]', or give --engine in-process"
-        ) from None
+    if importlib.util.find_spec("ray") is None:
+        raise MissingError("Flower's simulation needs ray: pip install 'flwr[simulation]', or give --engine in-process")
+    from flwr.simulation import run_simulation
+
     outcomes: list[Outcome] = []
     server = ServerApp()
 

@@ -15,7 +15,13 @@ __all__ = ["DATA", "DEFAULT_CODECS", "DENSE", "Settings", "Task"]
 DENSE = "dense"
 """The run without gradwire: the plain strategy, models and replies as Flower sends them."""
 
-DEFAULT_CODECS = ("rtopk:k=0.01,r=0.03", "topk:k=0.01", "randomk:k=0.01", "sd:alpha=0.9")
+DEFAULT_CODECS = (
+    "rtopk:k=0.01,r=0.03",
+    "topk:k=0.01",
+    "randomk:k=0.01",
+    "topk:k=0.035,values=sd(alpha=0.15)",  # about 1 % of the bytes
+    "sd:alpha=0.5",
+)
 
 
 @dataclass(frozen=True)
