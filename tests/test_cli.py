@@ -94,6 +94,8 @@ def test_a_pickle_is_not_run(tmp_path):
         (["decode", "x.gw", "y.npy", "--n", "5"], "for 1000 entries, but 5"),
         (["decode", "cut.gw", "y.npy"], "checksum"),
         (["inspect", "x.npy"], "not a gradwire message"),
+        (["vectors", "check"], "no golden files"),
+        (["vectors", "add", "nothing"], "is no codec"),
         (["bounds", "--alpha", "1.5", "--dim", "10"], "alpha = 1.5 must lie"),
         (["bounds", "--alpha", "0.1", "--dim", "1"], "dim = 1 must lie"),
         (["reproduce", "nothing"], "no experiment"),

@@ -104,13 +104,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", help="add: the codec's name, which must have its row in the examples")
     parser.add_argument("--examples", type=Path, default=Path("tests/examples.py"), help="the table of examples")
     parser.add_argument("--golden", type=Path, default=Path("tests/golden"), help="the folder of golden files")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     """``gradwire vectors``."""
     if args.action == "check":
-        found = [line for path in sorted(args.golden.glob("*.json")) for line in check_file(path)]
-        print("\n".join(found) or f"{len(list(args.golden.glob('*.json')))} golden files hold")
+        paths = sorted(args.golden.glob("*.json"))
+        if not paths:
+            raise InputError(f"{args.golden} has no golden files: run this in the project's folder, or give --golden")
+        found = [line for path in paths for line in check_file(path)]
+        text = "\n".join(found) or f"{len(paths)} golden files hold"
+        print(json.dumps({"files": len(paths), "differences": found}) if args.json else text)
         return 1 if found else 0
     if args.name not in gradwire.CODECS:
         raise InputError(f"{args.name!r} is no codec: give one of {', '.join(sorted(gradwire.CODECS))}")
@@ -123,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     vectors = [entry for spec in specs for entry in entries(spec)]
     path.write_text(json.dumps({"format_version": 1, "codec": args.name, "vectors": vectors}, indent=1) + "\n")
-    print(f"{path}: {len(vectors)} vectors")
+    print(json.dumps({"file": str(path), "vectors": len(vectors)}) if args.json else f"{path}: {len(vectors)} vectors")
     return 0
 
 
