@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,7 @@
 #include "levels.hpp"
 #include "philox.hpp"
 #include "quantise.hpp"
+#include "spare.hpp"
 
 namespace {
 
@@ -24,29 +26,75 @@ void in_pieces(std::size_t n, bool random, std::uint64_t seed, std::uint64_t str
     }
 }
 
-// One bytes object a block: they are copied once, when the frame is sealed. And how many levels are not 0.
-nb::tuple encode_levels(FloatsIn x, float inverse, int rounding, std::uint64_t seed, std::uint64_t stream) {
+// The scratch of a block, in one piece of memory.
+class EncodingScratch {
+public:
+    explicit EncodingScratch(std::size_t m)
+        : tokens_(m), wide_(m), extra_(gradwire::extra_bound(m)), stack_(2 * (m + gradwire::stack_slack)),
+          block_(gradwire::block_bound(m, 29 * std::uint64_t{m})) {}
+
+    gradwire::LevelScratch parts() const {
+        return {tokens_.data(), wide_.data(), extra_.data(), reinterpret_cast<std::uint16_t*>(stack_.data()),
+                block_.data()};
+    }
+
+private:
+    gradwire::Spare tokens_, wide_, extra_, stack_, block_;
+};
+
+// A read-only view of bytes that lie in spare memory, which is given back with it.
+nb::object view_of(const std::uint8_t* data, std::size_t size) {
+    auto* const held = new gradwire::Spare(size);
+    const nb::capsule owner(held, [](void* p) noexcept { delete static_cast<gradwire::Spare*>(p); });
+    std::memcpy(held->data(), data, size);
+    const nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>> array(held->data(), {size}, owner);
+    PyObject* const view = PyMemoryView_FromObject(nb::cast(array).ptr());
+    if (view == nullptr) throw nb::python_error();
+    return nb::steal(view);
+}
+
+struct EncodedLevels {
+    nb::list blocks;  // a piece each: they are copied once, when the frame is sealed
+    gradwire::LevelSums sums{};
+};
+
+// Last to first: who measured the vector for its step has just read it, and its end is still in the cache.
+EncodedLevels encode_blocks(const FloatsIn& x, const gradwire::Quantiser& quantiser) {
     using namespace gradwire;
-    if (rounding < 0 || rounding > 2) throw nb::value_error("the rounding is 0, 1 or 2");
-    const Quantiser quantiser{inverse, static_cast<Rounding>(rounding), seed, stream};
-    const std::size_t most = std::min(x.size(), block_length);
-    const auto tokens = uninitialised<std::uint8_t>(most);
-    const auto extra = uninitialised<std::uint8_t>(extra_bound(most));
-    const auto stack = uninitialised<std::uint16_t>(most + stack_slack);
-    const auto block = uninitialised<std::uint8_t>(block_bound(most, 29 * std::uint64_t{most}));
-    nb::list blocks;
-    std::size_t nonzero = 0;
-    for (std::size_t first = 0; first < x.size(); first += block_length) {
+    const std::size_t count = (x.size() + block_length - 1) / block_length;
+    const EncodingScratch scratch(std::min(x.size(), block_length));
+    std::vector<nb::object> pieces(count);
+    std::vector<LevelSums> sums(count);
+    for (std::size_t b = count; b-- > 0;) {
+        const std::size_t first = b * block_length;
         LevelBlock made;
         {
             nb::gil_scoped_release release;
-            made = encode_level_block(x.data(), first, std::min(block_length, x.size() - first), quantiser,
-                                      {tokens.get(), extra.get(), stack.get(), block.get()});
+            const std::size_t m = std::min(block_length, x.size() - first);
+            made = encode_level_block(x.data(), first, m, quantiser, scratch.parts());
         }
-        nonzero += made.nonzero;
-        blocks.append(nb::bytes(block.get(), made.size));
+        sums[b] = made.sums;
+        pieces[b] = view_of(scratch.parts().block, made.size);
     }
-    return nb::make_tuple(blocks, nonzero);
+    EncodedLevels result;
+    for (std::size_t b = 0; b < count; ++b) {
+        result.blocks.append(pieces[b]);
+        result.sums.products += sums[b].products;
+        result.sums.squares += sums[b].squares;
+        result.sums.nonzero += sums[b].nonzero;
+    }
+    return result;
+}
+
+nb::tuple encode_levels(FloatsIn x, float inverse, int rounding, std::uint64_t seed, std::uint64_t stream) {
+    if (rounding < 0 || rounding > 2) throw nb::value_error("the rounding is 0, 1 or 2");
+    const EncodedLevels made = encode_blocks(x, {inverse, static_cast<Rounding>(rounding), seed, stream, false});
+    return nb::make_tuple(made.blocks, made.sums.nonzero);
+}
+
+nb::tuple encode_summed_levels(FloatsIn x, float inverse) {
+    const EncodedLevels made = encode_blocks(x, {inverse, Rounding::nearest, 0, 0, true});
+    return nb::make_tuple(made.blocks, made.sums.products, made.sums.squares, made.sums.nonzero);
 }
 
 void add_levels(BytesIn data, FloatsOut out, float step, float power, float weight, bool shared, std::uint64_t seed,
@@ -54,18 +102,19 @@ void add_levels(BytesIn data, FloatsOut out, float step, float power, float weig
     using namespace gradwire;
     nb::gil_scoped_release release;
     const std::size_t n = out.size();
-    const auto tokens = uninitialised<std::uint8_t>(n);
+    const Spare all_tokens(n), wide_scratch(std::min(n, block_length));
+    std::uint8_t *const tokens = all_tokens.data(), *const wide = wide_scratch.data();
     std::vector<Block> blocks;
     ByteReader reader(data.data(), data.size());
     for (std::size_t first = 0; first < n; first += block_length) {
         blocks.push_back(read_block(reader, std::min(block_length, n - first)));
-        check_level_block(blocks.back(), tokens.get() + first);
+        check_level_block(blocks.back(), tokens + first, wide);
     }
     if (reader.left() != 0)
         throw MessageError("the message has " + std::to_string(reader.left()) + " bytes too many");
     std::size_t first = 0;
     for (const Block& block : blocks) {
-        add_level_block(block, tokens.get() + first, {step, power, weight, shared, seed, stream}, out.data(), first);
+        add_level_block(block, tokens + first, {step, power, weight, shared, seed, stream}, out.data(), first, wide);
         first += block.size;
     }
 }
@@ -73,6 +122,14 @@ void add_levels(BytesIn data, FloatsOut out, float step, float power, float weig
 }  // namespace
 
 void bind_quantise(nb::module_& m) {
+    m.def("extent", [](FloatsIn x) {
+        gradwire::Extent extent;
+        {
+            nb::gil_scoped_release release;
+            extent = quantise_kernels().extent(x.data(), x.size());
+        }
+        return nb::make_tuple(extent.largest, extent.squares);
+    });
     m.def("sum_squares", [](FloatsIn x) {
         nb::gil_scoped_release release;
         return quantise_kernels().sum_squares(x.data(), x.size());
@@ -103,6 +160,7 @@ void bind_quantise(nb::module_& m) {
         return owned_array(std::move(out), x.size());
     });
     m.def("encode_levels", &encode_levels);
+    m.def("encode_summed_levels", &encode_summed_levels);
     m.def("add_levels", &add_levels);
     m.def("dequantise", [](WordsIn zigzag, float step, bool shared, std::uint64_t seed, std::uint64_t stream) {
         auto out = uninitialised<float>(zigzag.size());

@@ -13,24 +13,26 @@ struct Quantiser {
     float inverse;  // of the step
     Rounding rounding;
     std::uint64_t seed, stream;
+    bool summed;  // nearest rounding only: the sums of the levels are wanted
 };
 
-// Scratch of a block; tokens, extra, stack and block as for encode_block.
+// Scratch of a block of m numbers; tokens, extra, stack and block as for encode_block.
 struct LevelScratch {
     std::uint8_t* tokens;
+    std::uint8_t* wide;  // m bytes: tokens of the pieces that are not plain
     std::uint8_t* extra;
     std::uint16_t* stack;
     std::uint8_t* block;
 };
 
 struct LevelBlock {
-    std::size_t size;     // bytes
-    std::size_t nonzero;  // levels
+    std::size_t size;  // bytes
+    LevelSums sums;    // the number of levels that are not 0, and, if wanted, the sums over this block
 };
 
 // Writes the block of x[first … first + m) to scratch.block; m ≤ block_length. x is the whole vector.
 LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, const Quantiser& quantiser,
-                               const LevelScratch& scratch) noexcept;
+                              const LevelScratch& scratch) noexcept;
 
 struct Dequantiser {
     float step, power, weight;  // out += weight · ((step·q)·power), saturating
@@ -38,11 +40,11 @@ struct Dequantiser {
     std::uint64_t seed, stream;
 };
 
-// Decodes a block into tokens (block.size of them; unused for a unary one) and checks it whole.
-void check_level_block(const Block& block, std::uint8_t* tokens);
+// Decodes a block into tokens (block.size of them; unused for a unary one) and checks it whole. wide: as much scratch.
+void check_level_block(const Block& block, std::uint8_t* tokens, std::uint8_t* wide);
 
 // Adds a checked block to out[first …); out is the whole vector.
 void add_level_block(const Block& block, const std::uint8_t* tokens, const Dequantiser& dequantiser, float* out,
-                     std::size_t first) noexcept;
+                     std::size_t first, std::uint8_t* wide) noexcept;
 
 }  // namespace gradwire

@@ -1,5 +1,6 @@
 // Uniform quantisation and the sums it needs (docs/wire-format.md, 4.6 and 7.4).
-// quantise_loops.inl holds the loops once; it is compiled for each instruction set, with identical results.
+// quantise_loops.inl holds the loops once; it is compiled for each instruction set, with identical results. What a
+// compiler does not turn into vectors well is written for each set by hand, in its file.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,20 @@ struct LevelSums {
     std::uint64_t nonzero;
 };
 
+struct Extent {
+    float largest;   // max |x_i|; NaN or infinity if there is one
+    double squares;  // Σ x_i²
+};
+
+struct PlainSums {
+    std::uint32_t squares, nonzero;
+};
+
+inline constexpr unsigned plain_levels = 32;  // zigzag levels below are tokens as they are
+
 struct QuantiseKernels {
     // Sums in the order of 4.6.
+    Extent (*extent)(const float* x, std::size_t n);
     double (*sum_squares)(const float* x, std::size_t n);
     double (*sum_abs)(const float* x, std::size_t n);
     // Of the levels that nearest rounding gives, without keeping them.
@@ -24,10 +37,18 @@ struct QuantiseKernels {
     // Zigzag levels of x·inverse. words: n random words, unless the rounding is to nearest.
     void (*quantise)(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,
                      std::uint32_t* zigzag);
+    // The same as one byte each, as long as all are plain; else false, and what was written is of no use. Where products
+    // is not null, x·k is added to its 16 partial sums (of nearest rounding; x[0] to the first).
+    bool (*quantise_plain)(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,
+                           std::uint8_t* tokens, double* products);
+    // Σ k² and the number of levels that are not 0, of fewer than 2^20 plain tokens.
+    PlainSums (*plain_sums)(const std::uint8_t* tokens, std::size_t n);
     // step·k, or step·(k − (U − ½)) where words is not null.
     void (*dequantise)(const std::uint32_t* zigzag, std::size_t n, float step, const std::uint32_t* words, float* out);
     // out += weight · (values·power), the product with power saturating at the largest finite number.
     void (*add_scaled)(float* out, const float* values, std::size_t n, float power, float weight);
+    // out += addends[token], tokens plain.
+    void (*add_plain)(float* out, const std::uint8_t* tokens, std::size_t n, const float* addends);
 };
 
 const QuantiseKernels& quantise_kernels() noexcept;

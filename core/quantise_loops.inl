@@ -3,6 +3,16 @@
 constexpr std::size_t block = std::size_t{1} << 20;
 constexpr std::size_t lanes = 16;
 
+// Entries that are asked for before they are due, where what is done between two pieces lets the processor's own
+// prefetching fall behind.
+[[maybe_unused]] constexpr std::size_t ahead = 4096;
+
+inline double folded(double* s) {
+    for (std::size_t half = lanes / 2; half > 0; half /= 2)
+        for (std::size_t j = 0; j < half; ++j) s[j] += s[j + half];
+    return s[0];
+}
+
 // The order of 4.6: 16 partial sums a block, folded in halves, blocks one after another.
 template <class Term>
 double ordered_sum(std::size_t n, Term term) {
@@ -14,15 +24,9 @@ double ordered_sum(std::size_t n, Term term) {
         for (; i + lanes <= end; i += lanes)
             for (std::size_t j = 0; j < lanes; ++j) s[j] += term(i + j);
         for (std::size_t j = 0; i < end; ++i, ++j) s[j] += term(i);
-        for (std::size_t half = lanes / 2; half > 0; half /= 2)
-            for (std::size_t j = 0; j < half; ++j) s[j] += s[j + half];
-        total += s[0];
+        total += folded(s);
     }
     return total;
-}
-
-double sum_squares(const float* x, std::size_t n) {
-    return ordered_sum(n, [x](std::size_t i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); });
 }
 
 double sum_abs(const float* x, std::size_t n) {
@@ -55,48 +59,6 @@ inline std::uint32_t zigzag_of(float k) {
 
 inline float level_of(std::uint32_t z) {
     return static_cast<float>(static_cast<std::int32_t>((z >> 1) ^ (0u - (z & 1u))));
-}
-
-LevelSums level_sums(const float* x, std::size_t n, float inverse) {
-    // Three sums at once would be one pass; the memory is read once a block and then again from the cache.
-    LevelSums sums{};
-    constexpr std::size_t piece = 4096;
-    float k[piece];
-    double total_products = 0, total_squares = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = begin + block < n ? begin + block : n;
-        double products[lanes] = {}, squares[lanes] = {};
-        for (std::size_t from = begin; from < end; from += piece) {
-            const std::size_t size = from + piece < end ? piece : end - from;
-            const float* y = x + from;
-            std::uint32_t count = 0;
-            for (std::size_t i = 0; i < size; ++i) {
-                k[i] = nearest(clamped(y[i] * inverse));
-                count += k[i] != 0.0f;
-            }
-            sums.nonzero += count;
-            std::size_t i = 0;
-            for (; i + lanes <= size; i += lanes)
-                for (std::size_t j = 0; j < lanes; ++j) {
-                    products[j] += static_cast<double>(y[i + j]) * static_cast<double>(k[i + j]);
-                    squares[j] += static_cast<double>(k[i + j]) * static_cast<double>(k[i + j]);
-                }
-            for (std::size_t j = 0; i < size; ++i, ++j) {
-                products[j] += static_cast<double>(y[i]) * static_cast<double>(k[i]);
-                squares[j] += static_cast<double>(k[i]) * static_cast<double>(k[i]);
-            }
-        }
-        for (std::size_t half = lanes / 2; half > 0; half /= 2)
-            for (std::size_t j = 0; j < half; ++j) {
-                products[j] += products[j + half];
-                squares[j] += squares[j + half];
-            }
-        total_products += products[0];
-        total_squares += squares[0];
-    }
-    sums.products = total_products;
-    sums.squares = total_squares;
-    return sums;
 }
 
 void quantise(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,
@@ -138,5 +100,3 @@ void add_scaled(float* out, const float* values, std::size_t n, float power, flo
         out[i] += weight * value;
     }
 }
-
-constexpr QuantiseKernels table{sum_squares, sum_abs, level_sums, quantise, dequantise, add_scaled};

@@ -7,6 +7,11 @@
 
 namespace gradwire {
 
+// Floats as they lie in a message: unaligned, little-endian.
+enum class FloatFormat { float32 = 0, float16 = 1, bfloat16 = 2 };
+
+constexpr std::size_t bytes_of(FloatFormat format) noexcept { return format == FloatFormat::float32 ? 4 : 2; }
+
 struct ValueKernels {
     // Index of the first NaN or infinity; n if there is none.
     std::size_t (*find_nonfinite)(const float* x, std::size_t n);
@@ -18,6 +23,10 @@ struct ValueKernels {
     // binary16 of x * 2^-exponent, nearest even, magnitudes above 65504 become 65504; exponent in -126 … 126.
     void (*encode_float16)(const float* x, std::size_t n, int exponent, std::uint16_t* out);
     void (*decode_float16)(const std::uint16_t* h, std::size_t n, int exponent, float* out);
+    bool (*all_finite)(const std::uint8_t* data, std::size_t n, FloatFormat format);
+    // out[i] += weight * the number i of data, scaled by 2^exponent if it is a binary16; all finite.
+    void (*add_floats)(float* out, const std::uint8_t* data, std::size_t n, FloatFormat format, int exponent,
+                       float weight);
 };
 
 // The kernels for the level in force.

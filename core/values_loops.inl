@@ -67,13 +67,17 @@ inline std::uint16_t half_of(float x) {
     return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13));
 }
 
+inline float float_of_finite_half(std::uint16_t h) {
+    // The bits as a float 112 binades too low, put right by a multiplication: exact, subnormals included.
+    const float low = float_of((h & 0x7FFFu) << 13);
+    return float_of((h & 0x8000u) << 16 | bits_of(low * float_of(0x77800000u)));
+}
+
 inline float float_of_half(std::uint16_t h) {
     const std::uint32_t sign = (h & 0x8000u) << 16;
     const std::uint32_t magnitude = h & 0x7FFFu;
     if (magnitude >= 0x7C00u) return float_of(sign | 0x7F800000u | ((magnitude & 0x3FFu) << 13));
-    // The bits as a float 112 binades too low, put right by a multiplication: exact, subnormals included.
-    const float low = float_of(magnitude << 13);
-    return float_of(sign | bits_of(low * float_of(0x77800000u)));
+    return float_of_finite_half(h);
 }
 
 void encode_float16(const float* x, std::size_t n, int exponent, std::uint16_t* out) {
@@ -86,5 +90,56 @@ void decode_float16(const std::uint16_t* h, std::size_t n, int exponent, float* 
     for (std::size_t i = 0; i < n; ++i) out[i] = float_of_half(h[i]) * scale;
 }
 
-constexpr ValueKernels table{find_nonfinite,  max_abs,         add_dense,      encode_bfloat16,
-                             decode_bfloat16, encode_float16, decode_float16};
+// What lies in a message may be unaligned, so it is copied out: which costs nothing.
+template <class T>
+inline T number_at(const std::uint8_t* data, std::size_t i) {
+    T value;
+    std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+    return value;
+}
+
+// Whether all exponents, in the bits of `mask`, have a zero.
+template <class T>
+bool no_full_exponent(const std::uint8_t* data, std::size_t n, T mask) {
+    constexpr std::size_t block = 8192;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = begin + block < n ? begin + block : n;
+        T top = 0;
+        for (std::size_t i = begin; i < end; ++i) {
+            const auto exponent = static_cast<T>(number_at<T>(data, i) & mask);
+            top = exponent > top ? exponent : top;
+        }
+        if (top == mask) return false;
+    }
+    return true;
+}
+
+bool all_finite(const std::uint8_t* data, std::size_t n, FloatFormat format) {
+    switch (format) {
+        case FloatFormat::float32: return no_full_exponent<std::uint32_t>(data, n, 0x7F800000u);
+        case FloatFormat::float16: return no_full_exponent<std::uint16_t>(data, n, 0x7C00u);
+        case FloatFormat::bfloat16: break;
+    }
+    return no_full_exponent<std::uint16_t>(data, n, 0x7F80u);
+}
+
+void add_floats(float* out, const std::uint8_t* data, std::size_t n, FloatFormat format, int exponent, float weight) {
+    switch (format) {
+        case FloatFormat::float32:
+            for (std::size_t i = 0; i < n; ++i) out[i] += weight * number_at<float>(data, i);
+            return;
+        case FloatFormat::float16: {
+            const float scale = std::ldexp(1.0f, exponent);
+            for (std::size_t i = 0; i < n; ++i)
+                out[i] += weight * (float_of_finite_half(number_at<std::uint16_t>(data, i)) * scale);
+            return;
+        }
+        case FloatFormat::bfloat16:
+            for (std::size_t i = 0; i < n; ++i)
+                out[i] += weight * float_of(static_cast<std::uint32_t>(number_at<std::uint16_t>(data, i)) << 16);
+            return;
+    }
+}
+
+constexpr ValueKernels table{find_nonfinite,  max_abs,        add_dense,      encode_bfloat16, decode_bfloat16,
+                             encode_float16, decode_float16, all_finite,     add_floats};

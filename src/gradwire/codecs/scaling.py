@@ -8,7 +8,7 @@ from gradwire.codecs.identity import check_finite
 from gradwire.errors import MessageError
 from gradwire.wire import Reader, Writer
 
-__all__ = ["LARGEST", "normalised", "read_exponent", "rescale", "write_exponent"]
+__all__ = ["LARGEST", "measured", "normalised", "read_exponent", "rescale", "write_exponent"]
 
 LARGEST = float(np.finfo(np.float32).max)
 EXPONENTS = range(-149, 128)
@@ -20,7 +20,17 @@ def normalised(x: Floats) -> tuple[Floats, int, float]:
     Raises:
         InputError: x is not finite.
     """
-    largest = kernels.max_abs(x)
+    return _scaled(x, kernels.max_abs(x))
+
+
+def measured(x: Floats) -> tuple[Floats, int, float, float]:
+    """As :func:`normalised`, and the sum of the squares of x·2^−e; one pass over x where e is 0."""
+    largest, energy = kernels.extent(x)
+    y, e, largest = _scaled(x, largest)
+    return y, e, largest, energy if e == 0 else kernels.sum_squares(y)
+
+
+def _scaled(x: Floats, largest: float) -> tuple[Floats, int, float]:
     if not np.isfinite(largest):
         check_finite(x)
     if largest == 0.0 or 2.0**-60 <= largest < 2.0**60:

@@ -8,13 +8,14 @@ import numpy as np
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.scaling import normalised, read_exponent, write_exponent
+from gradwire.codecs.scaling import measured, read_exponent, write_exponent
 from gradwire.codecs.step_search import largest_step
 from gradwire.errors import MessageError, ParameterError
 from gradwire.rng import Rng
 from gradwire.theory.bounds import sparse_dithering_rate
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
+from gradwire.wire.writer import SHORT
 
 __all__ = ["SparseDithering"]
 
@@ -85,25 +86,35 @@ class SparseDithering(Codec):
 
     def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
         self.check(len(x))
-        y, e, largest = normalised(x)
-        energy = kernels.sum_squares(y)
+        y, e, largest, energy = measured(x)
         if largest == 0.0:
             return self._write(writer, 0, 0.0)
         if self.alpha is not None:
             step = largest_step(y, energy, largest, self.alpha)
         else:
             step = paper_step(energy, len(x), self.error)
-        drawn = rng.child(0)
         inverse = float(np.float32(1.0) / np.float32(step))
         if self.rounding == "nearest" and self.gain != "paper":
-            products, squares, _ = kernels.level_sums(y, inverse)
-            if squares == 0.0:
-                return self._write(writer, 0, 0.0)
-            step = float(np.float32(products / squares))
+            return self._encode_with_gain(y, e, inverse, writer)
+        drawn = rng.child(0)
         self._write(writer, e, step)
         if self.rounding == "shared":
             writer.u64(drawn.seed)
         return writer.quantised(y, inverse, ROUNDINGS.index(self.rounding), drawn.seed, 0)
+
+    def _encode_with_gain(self, y: Floats, e: int, inverse: float, writer: Writer) -> None:
+        # The gain stands before the levels but follows from them: so these are coded first, in the same pass.
+        pieces, products, squares, nonzero = kernels.encode_summed_levels(y, inverse)
+        if squares == 0.0:
+            self._write(writer, 0, 0.0)
+            return
+        self._write(writer, e, float(np.float32(products / squares)))
+        if len(y) <= SHORT or 64 * nonzero < len(y):  # where the sparse form can be the shorter one
+            writer.levels(kernels.quantise(y, inverse, 0))
+            return
+        writer.u8(0)
+        for piece in pieces:
+            writer.raw(piece)
 
     def _write(self, writer: Writer, e: int, step: float) -> None:
         writer.u8(self.rounding == "shared")

@@ -18,6 +18,7 @@ from gradwire.errors import ParameterError
 
 __all__ = [
     "add_dense",
+    "add_floats",
     "add_levels",
     "add_sparse",
     "backend",
@@ -42,6 +43,8 @@ __all__ = [
     "encode_integers",
     "encode_levels",
     "encode_spherical",
+    "encode_summed_levels",
+    "extent",
     "find_nonfinite",
     "fit_tables",
     "gather",
@@ -182,7 +185,8 @@ def normalise_tables(counts: Counts) -> Tables:
 def fit_tables(counts: Counts) -> tuple[int, Tables, bytes, int]:
     """The encoder's tables for counts of 16 contexts, or of fewer that are unions of these.
 
-    Returns the bits of a context, its 2^bits tables, these as bytes, and what numbers and tables cost in 4096ths of a bit.
+    Returns the bits of a context, its 2^bits tables, these as bytes, and what numbers and tables cost in 4096ths of a
+    bit.
     """
     return _active.fit_tables(counts)
 
@@ -200,6 +204,11 @@ def encode_contextual(v: Words, contexts: Contexts, tables: Tables) -> bytes:
 def decode_contextual(data: Bytes, contexts: Contexts, tables: Tables) -> tuple[Words, int]:
     """As many numbers as contexts from the front of data, and the bytes used."""
     return _active.decode_contextual(data, contexts, tables)
+
+
+def extent(x: Floats) -> tuple[float, float]:
+    """max |x_i|, which is NaN or infinity if x has one, and Σ x_i² in the order of 4.6, in one pass."""
+    return _active.extent(x)
 
 
 def sum_squares(x: Floats) -> float:
@@ -226,9 +235,16 @@ def quantise(x: Floats, inverse: float, rounding: int, seed: int = 0, stream: in
     return _active.quantise(x, inverse, rounding, seed, stream)
 
 
-def encode_levels(x: Floats, inverse: float, rounding: int, seed: int = 0, stream: int = 0) -> tuple[list[bytes], int]:
+def encode_levels(
+    x: Floats, inverse: float, rounding: int, seed: int = 0, stream: int = 0
+) -> tuple[list[bytes | memoryview], int]:
     """The integers section of :func:`quantise`'s levels in pieces, and how many levels are not 0."""
     return _active.encode_levels(x, inverse, rounding, seed, stream)
+
+
+def encode_summed_levels(x: Floats, inverse: float) -> tuple[list[bytes | memoryview], float, float, int]:
+    """:func:`encode_levels` of nearest rounding, and what :func:`level_sums` gives, in one pass."""
+    return _active.encode_summed_levels(x, inverse)
 
 
 def add_levels(
@@ -311,6 +327,15 @@ def gather(x: Floats, indices: Words) -> Floats:
 def add_dense(out: Floats, values: Floats, weight: float) -> None:
     """out ← out + weight·values, each product and sum rounded once."""
     _active.add_dense(out, values, weight)
+
+
+def add_floats(data: Bytes, out: Floats, format: int, exponent: int, weight: float) -> None:
+    """out ← out + weight·values, from len(out) numbers in ``data``, whatever its alignment.
+
+    format: 0 is binary32, 1 binary16 scaled by 2^exponent, 2 bfloat16. Raises MessageError, with ``out`` as before, if
+    a number is not finite.
+    """
+    _active.add_floats(data, out, format, exponent, weight)
 
 
 def add_sparse(out: Floats, indices: Words, values: Floats, weight: float) -> None:

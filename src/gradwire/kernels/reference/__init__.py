@@ -14,9 +14,9 @@ from gradwire.kernels.reference.contextual import decode_contextual, encode_cont
 from gradwire.kernels.reference.hadamard import hadamard, represent
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
-from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels
+from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels, encode_summed_levels
 from gradwire.kernels.reference.natural import round_natural
-from gradwire.kernels.reference.quantise import level_sums, quantise, sum_abs, sum_squares
+from gradwire.kernels.reference.quantise import extent, level_sums, quantise, sum_abs, sum_squares
 from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
 from gradwire.kernels.reference.select import top
 from gradwire.kernels.reference.spherical import spherical_points, spherical_search
@@ -24,6 +24,7 @@ from gradwire.kernels.reference.spherical_code import decode_spherical, encode_s
 from gradwire.kernels.reference.threshold import reaching
 from gradwire.kernels.reference.values import (
     add_dense,
+    add_floats,
     add_sparse,
     decode_bfloat16,
     decode_float16,
@@ -36,6 +37,7 @@ from gradwire.kernels.reference.values import (
 
 __all__ = [
     "add_dense",
+    "add_floats",
     "add_levels",
     "add_sparse",
     "bucket_squares",
@@ -59,6 +61,8 @@ __all__ = [
     "encode_integers",
     "encode_levels",
     "encode_spherical",
+    "encode_summed_levels",
+    "extent",
     "find_nonfinite",
     "fit_tables",
     "gather",

@@ -5,11 +5,11 @@ import numpy.typing as npt
 
 from gradwire.errors import MessageError
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
-from gradwire.kernels.reference.quantise import quantise
+from gradwire.kernels.reference.quantise import level_sums, quantise
 from gradwire.kernels.reference.random import uniform
 from gradwire.kernels.reference.values import add_dense
 
-__all__ = ["add_levels", "dequantise", "encode_levels"]
+__all__ = ["add_levels", "dequantise", "encode_levels", "encode_summed_levels"]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -21,6 +21,11 @@ def encode_levels(x: Floats, inverse: float, rounding: int, seed: int, stream: i
     """The integers section of the levels, and how many are not 0."""
     zigzag = quantise(x, inverse, rounding, seed, stream)
     return [encode_integers(zigzag)], int(np.count_nonzero(zigzag))
+
+
+def encode_summed_levels(x: Floats, inverse: float) -> tuple[list[bytes], float, float, int]:
+    """The integers section of the levels that nearest rounding gives, and their sums."""
+    return encode_levels(x, inverse, 0, 0, 0)[0], *level_sums(x, inverse)
 
 
 def add_levels(

@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.kernels.reference.random import uniform
+from gradwire.kernels.reference.values import max_abs
 
-__all__ = ["level_sums", "quantise", "sum_abs", "sum_squares"]
+__all__ = ["extent", "level_sums", "quantise", "sum_abs", "sum_squares"]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -28,6 +29,11 @@ def ordered_sum(terms: npt.NDArray[np.float64]) -> float:
             s = s[: len(s) // 2] + s[len(s) // 2 :]
         total += float(s[0])
     return total
+
+
+def extent(x: Floats) -> tuple[float, float]:
+    """max |x_i| and Σ x_i²."""
+    return max_abs(x), sum_squares(x)
 
 
 def sum_squares(x: Floats) -> float:

@@ -3,8 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.errors import MessageError
+
 __all__ = [
     "add_dense",
+    "add_floats",
     "add_sparse",
     "decode_bfloat16",
     "decode_float16",
@@ -40,6 +43,18 @@ def add_dense(out: Floats, values: Floats, weight: float) -> None:
     """out ← out + weight·values."""
     with np.errstate(over="ignore", invalid="ignore"):
         out += np.float32(weight) * values
+
+
+def add_floats(data: bytes | bytearray | memoryview, out: Floats, format: int, exponent: int, weight: float) -> None:
+    """out ← out + weight·values, from binary32 (0), binary16·2^exponent (1) or bfloat16 (2) numbers."""
+    if format == 0:
+        values = np.frombuffer(data, "<f4").astype(np.float32)
+    else:
+        halves = np.frombuffer(data, "<u2").astype(np.uint16)
+        values = decode_float16(halves, exponent) if format == 1 else decode_bfloat16(halves)
+    if find_nonfinite(values) >= 0:
+        raise MessageError("the message holds NaN or infinity")
+    add_dense(out, values, weight)
 
 
 def add_sparse(out: Floats, indices: Words, values: Floats, weight: float) -> None:
