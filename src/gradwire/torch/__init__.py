@@ -8,6 +8,7 @@ except ImportError:
     raise MissingError("gradwire.torch needs PyTorch; install it with: pip install 'gradwire[torch]'") from None
 
 from gradwire.torch.ddp import DDPHook
+from gradwire.torch.local import LocalUpdates
 from gradwire.torch.statistics import HookStats, Measured
 
-__all__ = ["DDPHook", "HookStats", "Measured"]
+__all__ = ["DDPHook", "HookStats", "LocalUpdates", "Measured"]

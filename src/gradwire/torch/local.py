@@ -1,0 +1,350 @@
+"""Local updates (local SGD, DiLoCo): many steps for oneself, then one exchange of how far they led."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import gradwire
+from gradwire import Codec
+from gradwire.errors import ParameterError
+from gradwire.torch.agreement import agree
+from gradwire.torch.gathered import Gathered
+from gradwire.torch.replicas import check_replicas
+from gradwire.torch.sharded import Exchanged, Sharded
+from gradwire.torch.shards import Residual, cut
+from gradwire.torch.weights import Weights
+
+__all__ = ["LocalStats", "LocalUpdates"]
+
+STATE_VERSION = 1
+
+
+def nesterov(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
+    """The outer optimizer of DiLoCo: SGD with learning rate 0.7 and Nesterov momentum 0.9."""
+    return torch.optim.SGD(parameters, lr=0.7, momentum=0.9, nesterov=True)
+
+
+@dataclass(frozen=True)
+class LocalStats:
+    """What the rounds of one rank came to.
+
+    Attributes:
+        rounds: rounds ended, the skipped ones included.
+        skipped: rounds taken back because something was not finite on some rank.
+        dense_bytes: bytes of the exchanged vectors in float32, of one rank.
+        message_bytes: bytes of the messages that this rank encoded.
+        sent_bytes: bytes that left this rank, lengths included.
+    """
+
+    rounds: int = 0
+    skipped: int = 0
+    dense_bytes: int = 0
+    message_bytes: int = 0
+    sent_bytes: int = 0
+
+
+class LocalUpdates:
+    """Train each replica for itself, and every H steps move all of them by the mean of their compressed ways.
+
+    With θ the common parameters at the start of a round, and θ_i those of rank i after H steps of its own optimizer:
+    Δ_i = θ − θ_i is sent with error feedback, in either topology, and θ ← outer(θ, gradient = mean of C(Δ_i + e_i)).
+    Then every rank goes on from θ; its own optimizer keeps its state.
+
+    - Which tensors travel how: see `Weights`. Parameters move by the outer optimizer; running means and variances
+      of batch norms become their mean over the ranks. Everything else stays each rank's own.
+    - If something is not finite on any rank, the round is taken back on all of them: θ as it was, residuals too. A
+      rank whose own part was not finite also forgets its inner optimizer's state, which may be spoiled.
+    - θ, the outer optimizer's state and the mean are the same bytes on all ranks; every `check_every` rounds a
+      checksum of θ proves it.
+    - Needed above training: θ in float32, the outer optimizer's state, and residuals of 4 bytes an entry (in the
+      sharded topology 4/W more), these on the CPU.
+
+    Args:
+        model: the replica of this rank: not wrapped in DDP, equal on all ranks.
+        optimizer: the inner one; the parameters that it does not hold are frozen.
+        codec: a contractive codec or its text form.
+        every: H ≥ 1, steps of a round.
+        outer: makes the outer optimizer of float32 copies of the parameters.
+        topology: "sharded", traffic independent of the number of ranks, or "gather", one compression only.
+        small: parameters with fewer entries go dense.
+        seed: of the codec's randomness; the same on every rank.
+        error_feedback: send later what a message left out; without it any codec is taken.
+        check_every: rounds between two checks that the replicas are equal; 0 is never.
+        group: a gloo group that carries nothing else; a new one of all ranks by default.
+
+    Raises:
+        ParameterError: on every rank, if the ranks differ in codec, settings, model layout or version; a parameter
+            outside its definition; a codec that does not suit the parameters or error feedback.
+        RuntimeError: the ranks' parameters differ.
+
+    Example:
+        >>> codec = "topk:k=0.015625,values=sd(alpha=0.05)"
+        >>> updates = LocalUpdates(model, optimizer, codec, every=50)                            # doctest: +SKIP
+        >>> for x, y in batches:                                                                 # doctest: +SKIP
+        ...     optimizer.zero_grad(); loss(model(x), y).backward(); optimizer.step()
+        ...     updates.step()
+
+    Source: Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, Algorithm 1;
+    compressed with error feedback: Sarfi et al., SparseLoCo, 2025. Differs: SparseLoCo decays the residual and
+    has no outer momentum; give `outer=lambda p: torch.optim.SGD(p, lr=1)` for the latter.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        codec: Codec | str,
+        *,
+        every: int,
+        outer: Callable[[list[torch.Tensor]], torch.optim.Optimizer] = nesterov,
+        topology: str = "sharded",
+        small: int = 1024,
+        seed: int = 0,
+        error_feedback: bool = True,
+        check_every: int = 10,
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        codec = gradwire.from_spec(codec) if isinstance(codec, str) else codec
+        for name, value, least in (("every", every, 1), ("small", small, 0), ("check_every", check_every, 0)):
+            if value < least:
+                raise ParameterError(f"{name} is {value}; give {least} or more")
+        if topology not in ("sharded", "gather"):
+            raise ParameterError(f"topology is {topology!r}; give 'sharded' or 'gather'")
+        self.optimizer = optimizer
+        self.every = every
+        self.check_every = check_every
+        self.weights = Weights(model, optimizer, small)
+        self._group = group or dist.new_group(backend="gloo")
+        agree(
+            {
+                "gradwire version": gradwire.__version__,
+                "codec": str(codec),
+                "settings": f"every={every}, topology={topology}, small={small}, seed={seed}, "
+                f"error_feedback={error_feedback}, check_every={check_every}",
+                "model layout": self.weights.describe(),
+            },
+            self._group,
+        )
+        sections = self.weights.sections(codec)
+        settings: dict[str, Any] = {"seed": seed, "error_feedback": error_feedback}
+        self._topology: Sharded | Gathered = (
+            Sharded(cut(sections, dist.get_world_size(self._group)), self._group, **settings)
+            if topology == "sharded"
+            else Gathered(sections, self._group, **settings)
+        )
+        self._sections = sections
+        self._residual = self._topology.start()
+        with torch.no_grad():
+            self._start = {
+                name: nn.Parameter(p.detach().to(torch.float32, copy=True).contiguous())
+                for name, p in self.weights.parameters.items()
+            }
+            self._statistics = {name: buffer.clone() for name, buffer in self.weights.statistics.items()}
+        self.outer = outer(list(self._start.values()))
+        self._round = 0
+        self._steps = 0
+        self._stats = LocalStats()
+        self._check("at the start")
+
+    @property
+    def steps_in_round(self) -> int:
+        """Steps since the last round ended; 0 where all replicas are equal."""
+        return self._steps
+
+    def step(self) -> bool:
+        """Count a step of the inner optimizer, and end the round if it was the H-th; then collective.
+
+        Call it once after each step of the inner optimizer, also when a GradScaler skipped that step: the ranks
+        count alike whatever happens on one of them.
+
+        Returns:
+            whether a round has ended: all replicas are equal now.
+
+        Raises:
+            RuntimeError: a rank failed, is at another round, or its replica has diverged.
+        """
+        self._steps += 1
+        if self._steps < self.every:
+            return False
+        self.end_round()
+        return True
+
+    @torch.no_grad()
+    def end_round(self) -> None:
+        """End the round now, after however many steps; collective. For the end of training."""
+        way = self._way()
+        done = self._topology.exchange(self._round, way, self._residual)
+        if done.mean is None:
+            if not bool(way.isfinite().all()):
+                self.optimizer.state.clear()
+        else:
+            self._move(done.mean)
+        self._residual = done.residual
+        for name, p in self.weights.parameters.items():
+            p.copy_(self._start[name])
+        for name, buffer in self.weights.statistics.items():
+            buffer.copy_(self._statistics[name])
+        self._count(done)
+        self._round += 1
+        self._steps = 0
+        if self.check_every and self._round % self.check_every == 0:
+            self._check(f"after round {self._round - 1}")
+
+    def _way(self) -> torch.Tensor:
+        """The vector of this rank: θ − θ_i of the parameters, values of the statistics; float32 on the CPU."""
+        flat = torch.empty(self.weights.n)
+        for name, p in self.weights.parameters.items():
+            # The round began at θ as the parameter's own type holds it.
+            difference = self._start[name].to(p.dtype).float() - p.float()
+            self.weights.places[name].of(flat).copy_(difference.flatten())
+        for name, buffer in self.weights.statistics.items():
+            self.weights.places[name].of(flat).copy_(buffer.flatten())
+        return flat
+
+    def _move(self, mean: torch.Tensor) -> None:
+        for name, start in self._start.items():
+            start.grad = self.weights.places[name].of(mean).view_as(start).to(start.device)
+        self.outer.step()
+        self.outer.zero_grad()
+        for name, buffer in self._statistics.items():
+            buffer.copy_(self.weights.places[name].of(mean).view_as(buffer))
+
+    def _check(self, when: str) -> None:
+        check_replicas([*self._start.values(), *self._statistics.values()], self._group, f"the model {when}")
+
+    def _count(self, done: Exchanged) -> None:
+        self._stats = LocalStats(
+            rounds=self._stats.rounds + 1,
+            skipped=self._stats.skipped + (done.mean is None),
+            dense_bytes=self._stats.dense_bytes + 4 * self.weights.n,
+            message_bytes=self._stats.message_bytes + done.message_bytes,
+            sent_bytes=self._topology.bytes.sent_bytes,
+        )
+
+    def stats(self) -> LocalStats:
+        """Return the counts of this rank since it was made."""
+        return self._stats
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what this rank needs to go on: tensors and numbers only.
+
+        Each rank saves its own, together with its model and its inner optimizer: within a round they differ.
+        Residuals are flat and by parameter name; `owned` is that of the shard that this rank owns.
+        """
+        return {
+            "version": STATE_VERSION,
+            "rank": self._topology.bytes.rank,
+            "world_size": self._topology.bytes.world,
+            "round": self._round,
+            "steps": self._steps,
+            "start": {name: p.detach().clone() for name, p in self._start.items()},
+            "statistics": {name: buffer.clone() for name, buffer in self._statistics.items()},
+            "outer": self.outer.state_dict(),
+            "residuals": self.weights.by_name(self._residual.sent),
+            "owned": self._residual.owned.clone(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of the same rank; with model and inner optimizer loaded too, with the same bits.
+
+        Raises:
+            ParameterError: a state of another version, rank, world size, topology or model.
+        """
+        bytes = self._topology.bytes
+        mine = {"version": STATE_VERSION, "rank": bytes.rank, "world_size": bytes.world}
+        for key, value in mine.items():
+            if state[key] != value:
+                raise ParameterError(
+                    f"the state has {key} {state[key]}, this process has {value}; load on each rank the state that the "
+                    "same rank saved, or all of them with load_states"
+                )
+        if state["owned"].numel() != self._residual.owned.numel():
+            raise ParameterError(
+                f"the state owns {state['owned'].numel()} entries, this rank {self._residual.owned.numel()}; load the "
+                "state in the topology, and with the `small`, that it was saved in"
+            )
+        self._load_common(state)
+        self._residual = Residual(self.weights.flatten(state["residuals"]), state["owned"].detach().clone())
+        self._steps = int(state["steps"])
+
+    def load_states(self, states: Sequence[Mapping[str, Any]], keep: str = "sum") -> None:
+        """Go on from the states of all ranks of a run with another number of ranks; each rank loads all of them.
+
+        Rank j takes the residuals of the old ranks j, j + W', j + 2W', … as one, W' ranks being there now, so the sum
+        over the ranks is kept (exactly where W' grows, else up to float32 rounding). The owners' residuals are cut
+        anew at the new borders, exactly. The sum is what is owed if the learning rate grows with the number of
+        ranks; if it does not, `keep="mean"` scales by W'/W, and the mean over the ranks is kept.
+
+        The states must stand at the end of a round; the model gets its parameters from them, and the inner
+        optimizer's state is the caller's to load from any of the ranks.
+
+        Raises:
+            ParameterError: states that are not of all ranks of one run, at one and the same round's end, in this
+                topology and of this model.
+        """
+        states = sorted(states, key=lambda state: int(state["rank"]))
+        self._check_states(states)
+        if keep not in ("sum", "mean"):
+            raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
+        rank, world = self._topology.bytes.rank, self._topology.bytes.world
+        sent = torch.zeros(self.weights.n)
+        for state in states[rank::world]:
+            sent += self.weights.flatten(state["residuals"])
+        if keep == "mean":
+            sent *= world / len(states)
+        self._load_common(states[0])
+        self._residual = Residual(sent, self._cut_anew([state["owned"] for state in states]))
+        self._steps = 0
+        with torch.no_grad():
+            for name, p in self.weights.parameters.items():
+                p.copy_(self._start[name])
+            for name, buffer in self.weights.statistics.items():
+                buffer.copy_(self._statistics[name])
+
+    def _check_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        for rank, state in enumerate(states):
+            mine = {"version": STATE_VERSION, "rank": rank, "world_size": len(states), "steps": 0}
+            for key, value in {**mine, "round": states[0]["round"]}.items():
+                if state[key] != value:
+                    raise ParameterError(
+                        f"state {rank} of {len(states)} has {key} {state[key]} and not {value}; give the states of all "
+                        "ranks, saved at the end of one round (steps_in_round is 0)"
+                    )
+        owned = sum(state["owned"].numel() for state in states)
+        due = self.weights.n if isinstance(self._topology, Sharded) else 0
+        if not states or owned != due:
+            raise ParameterError(
+                f"the {len(states)} states own {owned} entries together, {due} are due; load the states of all ranks "
+                "in the topology that they were saved in"
+            )
+
+    def _cut_anew(self, owned: Sequence[torch.Tensor]) -> torch.Tensor:
+        """This rank's part of the owners' residuals, of which there were len(owned)."""
+        if not isinstance(self._topology, Sharded):
+            return torch.zeros(0)
+        whole = torch.empty(self.weights.n)
+        for shard, part in zip(cut(self._sections, len(owned)), owned, strict=True):
+            start = 0
+            for segment in shard:
+                segment.of(whole).copy_(part[start : start + segment.stop - segment.start])
+                start += segment.stop - segment.start
+        mine = self._topology.shards[self._topology.bytes.rank]
+        return torch.cat([segment.of(whole) for segment in mine]) if mine else torch.zeros(0)
+
+    def _load_common(self, state: Mapping[str, Any]) -> None:
+        """What is the same on all ranks: the start of the round and the outer optimizer."""
+        for key, own in (("start", self._start), ("statistics", self._statistics)):
+            theirs = {name: tuple(tensor.shape) for name, tensor in state[key].items()}
+            if theirs != {name: tuple(tensor.shape) for name, tensor in own.items()}:
+                raise ParameterError(f"the state's {key} has other names or shapes than the model; load its own state")
+            with torch.no_grad():
+                for name, tensor in own.items():
+                    tensor.copy_(state[key][name])
+        self.outer.load_state_dict(state["outer"])
+        self._round = int(state["round"])
