@@ -37,6 +37,18 @@ def test_nearest_keeps_nu_and_the_papers_bits(x, gain):
     assert bits <= 30 + math.log2(len(x)) + sparse_dithering_rate(0.1) * len(x) + HEADER
 
 
+@pytest.mark.parametrize("n", [1, 2, 10, 100, 1000, 5000, 20_000])
+@pytest.mark.parametrize("nu", [0.02, 0.1, 0.5])
+def test_bits_stay_within_the_papers_formula_for_the_share_of_zeros(n, nu):
+    """30 + log2 n + (H2(τ) + 1.5(1 − τ) + (1 − τ/2)/(2√ν))·n and the heads, τ the message's own share of zeros."""
+    g = np.random.default_rng(n)
+    for x in (g.standard_normal(n), g.standard_t(2, n), np.where(g.random(n) < 0.2, g.standard_normal(n), 0.0)):
+        message = gradwire.encode(f"sd:nu={nu},gain=paper", x, 0)
+        zeros = float(np.mean(gradwire.decode(message, n) == 0))
+        rate = sparse_dithering_rate(nu, zero_share=zeros)
+        assert 8 * len(message) <= 30 + math.log2(n) + rate * n + HEADER
+
+
 def test_optimal_gain_never_has_more_error(x):
     assert measure("sd:nu=0.1", x)[1] <= measure("sd:nu=0.1,gain=paper", x)[1] + 1e-9
 

@@ -143,8 +143,9 @@ class SparseDithering(Codec):
             )
 
     def guarantee(self, n: int) -> Guarantee:
-        # The paper's code: a bitmap or the zeros' positions, signs, unary levels. Ours is never longer, frame apart:
-        # a block is unary where that is shorter. Unbiased rounding can raise each magnitude by one level more.
+        # The levels cost at most their unary code (a bitmap, signs, magnitudes), for a block is unary where that is
+        # shorter: one bit more an entry than the paper's bound, whose zeros cost H2 of their share. Unbiased rounding
+        # can raise each magnitude by one level more.
         raised = 0 if self.rounding == "nearest" else 2
         bits = (sparse_dithering_rate(self.error) + raised + 1) * n
         size = HEADER_BYTES_MAX + 32 + math.ceil(bits / 8)
