@@ -7,7 +7,7 @@ import torch.distributed as dist
 from torch import nn
 
 import gradwire
-from ddp_jobs import TOPK, attach, backward, batch, fingerprint, net
+from ddp_jobs import TOPK, attach, backward, batch, fingerprint, kept, net
 
 
 def unused(rank, world):
@@ -51,7 +51,7 @@ def tied(rank, world):
     for step in range(2):
         model.zero_grad()
         model(batch(rank, step)[0]).square().sum().backward()
-    return fingerprint(p.grad for p in model.parameters()), list(hook.state_dict()["residuals"])
+    return fingerprint(p.grad for p in model.parameters()), list(kept(hook)["residual"])
 
 
 def accumulate(rank, world, parts):

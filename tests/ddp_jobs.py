@@ -13,7 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwire
 from gradwire import Rng
 from gradwire.torch import DDPHook
-from gradwire.torch.exchange import Gather
+from gradwire.torch.exchange import Exchange
+from gradwire.torch.shards import pack, unpack
 
 MANY_BUCKETS = 0.0005  # MB: every layer of `net` is a bucket of its own
 TOPK, RTOPK = "topk:k=0.05", "rtopk:k=0.05,r=0.2"
@@ -51,9 +52,16 @@ def fingerprint(tensors):
     return digest.hexdigest()
 
 
+def kept(hook):
+    """This rank's part of the hook's state."""
+    return hook.state_dict()[f"rank{dist.get_rank()}"]
+
+
 def residual_print(hook):
-    residuals = hook.state_dict()["residuals"]
-    return fingerprint([residuals[name] for name in sorted(residuals)])
+    """Print of all that the rank keeps."""
+    part = kept(hook)
+    buffers = [part[key][name] for key in sorted(part) if key != "owned" for name in sorted(part[key])]
+    return fingerprint([*buffers, part["owned"]])
 
 
 def attach(model, codec, bucket_cap_mb=MANY_BUCKETS, ddp=None, **settings):
@@ -195,8 +203,8 @@ def zero_layer(rank, world, codec):
 def bucket_count(rank, world, bucket_cap_mb):
     """How many buckets DDP makes, in the first step and in the second."""
     model, hook = attach(net(), TOPK, bucket_cap_mb)
-    seen, average = [], hook._average
-    hook._average = lambda bucket, *rest: (seen.append(bucket.index), average(bucket, *rest))
+    seen, take = [], hook._steps.take
+    hook._steps.take = lambda bucket: (seen.append(bucket.index), take(bucket))
     counts = []
     for step in range(2):
         backward(model, rank, step)
@@ -252,8 +260,14 @@ def saved_state(rank, world):
     torch.save(state, file)
     file.seek(0)
     loaded = torch.load(file, weights_only=True)
-    equal = all(torch.equal(loaded["residuals"][name], r) for name, r in state["residuals"].items())
-    return equal, sorted(state), {type(v).__name__ for v in state.values()}, sorted(state["residuals"])
+    mine = f"rank{rank}"
+    equal = all(torch.equal(loaded[mine]["residual"][name], r) for name, r in state[mine]["residual"].items())
+    return (
+        equal,
+        sorted(set(state) - {mine}),
+        {type(v).__name__ for v in state.values()},
+        sorted(state[mine]["residual"]),
+    )
 
 
 def load_foreign(rank, world, change):
@@ -261,10 +275,10 @@ def load_foreign(rank, world, change):
     model, hook = attach(net(), TOPK)
     backward(model, rank, 0)
     state = hook.state_dict()
-    if change == "rank":
-        state["rank"] = (rank + 1) % world
-    else:
-        state["residuals"]["0.weight"] = torch.zeros(3)
+    mine = state.pop(f"rank{rank}")
+    if change == "size":
+        mine["residual"]["0.weight"] = torch.zeros(3)
+    state[f"rank{(rank + 1) % world if change == 'rank' else rank}"] = mine
     try:
         hook.load_state_dict(state)
     except gradwire.ParameterError as error:
@@ -302,7 +316,7 @@ def one_fails(rank, world):
     """The error of each rank when the last one cannot encode."""
     model, hook = attach(net(), TOPK)
     if rank == world - 1:
-        hook._message = lambda *_: 1 // 0
+        hook._steps._encode = lambda *_: 1 // 0
     try:
         backward(model, rank, 0)
     except RuntimeError as error:
@@ -356,17 +370,19 @@ def first_step(rank, world, codec):
 
 
 def varying(rank, world, sizes):
-    """Messages whose lengths jump from step to step; whether all came as they were, and the bytes counted."""
-    gather, good, counted = Gather(dist.new_group(backend="gloo")), True, []
+    """Blobs whose lengths jump from step to step; whether all came as they were, and the bytes counted."""
+    exchange, good, counted = Exchange(dist.new_group(backend="gloo")), True, []
 
     def messages(r, step):
         return [bytes([r, step, part]) * (sizes[step] * (r + 1)) for part in range(2)]
 
     for step in range(len(sizes)):
-        exchange = gather.exchange(step, 0, 2, messages(rank, step))
-        got = [[bytes(message) for message in row] for row in exchange.messages]
-        good = good and got == [messages(r, step) for r in range(world)]
-        counted.append(exchange.sent_bytes)
+        before = exchange.sent_bytes
+        blobs = exchange.to_all(step, 0, 0, pack(messages(rank, step)))
+        good = good and [[bytes(m) for m in unpack(blob, 2)] for blob in blobs] == [
+            messages(r, step) for r in range(world)
+        ]
+        counted.append(exchange.sent_bytes - before)
     return good, counted
 
 

@@ -6,11 +6,11 @@ import torch.distributed as dist
 import gradwire
 from ddp_jobs import _written, fingerprint
 from gradwire import Rng
+from gradwire.torch.exchange import Exchange
 from gradwire.torch.gathered import Gathered
 from gradwire.torch.replicas import check_replicas
 from gradwire.torch.sharded import Sharded
 from gradwire.torch.shards import Section, cut, pack
-from gradwire.torch.uneven import Uneven
 
 
 def build(topology, parts, group, **settings):
@@ -112,15 +112,15 @@ def traffic(rank, world, topology, codec, n, sizes_of_group):
 
 def letters(rank, world):
     """Blobs of any length, empty ones too, through both collectives; whether each came as it was."""
-    uneven, good = Uneven(dist.new_group(backend="gloo")), True
+    exchange, good = Exchange(dist.new_group(backend="gloo")), True
 
     def blob(sender, receiver, round):
         return bytes([sender, receiver, round]) * ((sender * 7 + receiver * round) % 5 * 1000**round)
 
     for round in range(3):
-        got = uneven.to_each(round, 0, [blob(rank, other, round) for other in range(world)])
+        got = exchange.to_each(round, 0, 0, [blob(rank, other, round) for other in range(world)])
         good = good and [bytes(one) for one in got] == [blob(other, rank, round) for other in range(world)]
-        got = uneven.to_all(round, 0, blob(rank, 1, round))
+        got = exchange.to_all(round, 0, 0, blob(rank, 1, round))
         good = good and [bytes(one) for one in got] == [blob(other, 1, round) for other in range(world)]
     return good
 
@@ -179,8 +179,8 @@ def diverging_mean(rank, world):
     exchange = make("sharded", "topk:k=0.05", check_every=2)
     receive = exchange.bytes.to_all
 
-    def spoilt(round, status, blob):
-        blobs = receive(round, status, blob)
+    def spoilt(round, slot, status, blob):
+        blobs = receive(round, slot, status, blob)
         return blobs if rank != 1 else [other(bytes(b), o) for o, b in enumerate(blobs)]
 
     def other(blob, owner):

@@ -129,14 +129,14 @@ def test_d1_an_owner_whose_sum_overflows_makes_all_ranks_skip(four):
 def test_a_rank_that_fails_stops_the_others_with_a_sentence(four, topology, half):
     errors = four.run(jobs.one_fails, topology, half)
     assert errors[3][0] == "ZeroDivisionError"
-    assert all(kind == "RuntimeError" and "rank 3 failed in its part of round 0" in text for kind, text in errors[:3])
+    assert all(kind == "RuntimeError" and "rank 3 failed to encode at round 0" in text for kind, text in errors[:3])
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_ranks_at_different_rounds_are_told_so(four, topology):
     errors = four.run(jobs.at_another_round, topology)
-    assert all("rank 1 is at round 1 and rank" in errors[rank] for rank in (0, 2, 3))
-    assert "rank 0 is at round 0 and rank 1 at round 1" in errors[1]
+    assert all("rank 1 is at round 1, part 0 and rank" in errors[rank] for rank in (0, 2, 3))
+    assert "rank 0 is at round 0, part 0 and rank 1 at round 1" in errors[1]
 
 
 def test_the_check_of_replicas_names_those_that_differ(four):

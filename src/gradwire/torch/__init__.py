@@ -1,4 +1,4 @@
-"""gradwire in PyTorch: the communication hook for DistributedDataParallel."""
+"""gradwire in PyTorch: hooks for DistributedDataParallel and FSDP2, and local updates."""
 
 from gradwire.errors import MissingError
 
@@ -7,8 +7,23 @@ try:
 except ImportError:
     raise MissingError("gradwire.torch needs PyTorch; install it with: pip install 'gradwire[torch]'") from None
 
+from gradwire.policy import WarmUp
 from gradwire.torch.ddp import DDPHook
 from gradwire.torch.local import LocalUpdates
-from gradwire.torch.statistics import HookStats, Measured
+from gradwire.torch.states import merge_states
+from gradwire.torch.statistics import HookStats, LayerMeasured, Measured, StepMeasured
+from gradwire.torch.variants import EF21, Classic, MomentumCorrection
 
-__all__ = ["DDPHook", "HookStats", "LocalUpdates", "Measured"]
+__all__ = [
+    "EF21",
+    "Classic",
+    "DDPHook",
+    "HookStats",
+    "LayerMeasured",
+    "LocalUpdates",
+    "Measured",
+    "MomentumCorrection",
+    "StepMeasured",
+    "WarmUp",
+    "merge_states",
+]

@@ -1,11 +1,9 @@
-"""The communication hook for DistributedDataParallel: gradients as messages, from every rank to every rank."""
+"""The communication hook for DistributedDataParallel: gradients as messages."""
 
 # No `from __future__ import annotations` here: DDP compares the annotations of a hook with its own types.
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from math import nan
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -14,59 +12,67 @@ from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwire
-from gradwire import Codec, Rng, feedback
-from gradwire.errors import InputError, ParameterError
+from gradwire import Codec
+from gradwire.errors import ParameterError
+from gradwire.policy import WarmUp
 from gradwire.torch.agreement import agree
-from gradwire.torch.exchange import Gather
-from gradwire.torch.layout import Layout, Piece
-from gradwire.torch.residuals import Residuals
-from gradwire.torch.statistics import HookStats, Measured, Recorder
+from gradwire.torch.buffers import Buffers
+from gradwire.torch.layout import Layout
+from gradwire.torch.scaling import Factors
+from gradwire.torch.states import part_of, parts, redraw
+from gradwire.torch.statistics import HookStats, StepMeasured
+from gradwire.torch.steps import Bucket, Steps
+from gradwire.torch.topologies import GatherTopology, ShardedTopology, check_codec
+from gradwire.torch.variants import Classic, NoFeedback, Variant
 
 __all__ = ["DDPHook"]
 
-STATE_VERSION = 1
-DENSE = gradwire.Identity()
-
-
-@dataclass(frozen=True)
-class _Bucket:
-    """What is needed of a GradBucket after the hook call has returned; dense pieces travel as one message."""
-
-    index: int
-    last: bool
-    gradients: torch.Tensor
-    compressed: list[Piece]
-    dense: list[Piece]
-
-    @property
-    def messages(self) -> int:
-        return len(self.compressed) + bool(self.dense)
+STATE_VERSION = 2
 
 
 class DDPHook:
     """Average the gradients of a DistributedDataParallel model through compressed messages.
 
-    In each step, rank i sends C(p_i), p_i = g_i + residual_i, to all ranks; every rank, the sender too,
-    decodes the same bytes in the same order, so that the replicas stay equal bit for bit:
-    average = (1/W) Σ C(p_i), residual_i ← p_i − C(p_i). Sums are float32 whatever the parameters are.
+    In each step, rank i sends C(p_i), p_i = g_i + e_i; every rank, the sender too, decodes the same bytes in the same
+    order, so that the replicas stay equal bit for bit: average = (1/W) Σ C(p_i), e_i ← p_i − C(p_i). Sums are float32
+    whatever the parameters are.
 
-    - A residual belongs to a parameter's name, is float32 in gradient units, and lives on the CPU.
+    - The residual e belongs to a parameter's name, is float32 and lives on the CPU. Other variants of error feedback:
+      `Classic`, `MomentumCorrection`, `EF21`.
     - Tensors of fewer than two dimensions or fewer than `small` entries go dense in float32.
-    - If a gradient is not finite on any rank, all ranks get NaN for the rest of the step and no residual
-      changes anywhere: skip the optimizer's step, as GradScaler does, and training goes on.
-    - The randomness of rank, step and parameter are independent streams of `seed`; PyTorch's global
-      generators are not touched.
-    - Encoding, exchange and decoding run on a thread of their own, bucket after bucket, while backward
-      goes on; the exchange has its own gloo process group. Gradients on another device are copied to
-      the CPU and back.
+    - If a gradient is not finite on any rank, all ranks get NaN for the whole step and nothing that is kept changes
+      anywhere: skip the optimizer's step, as GradScaler does, and training goes on.
+    - The randomness of rank, step and parameter are independent streams of `seed`; PyTorch's global generators are
+      not touched.
+    - Encoding and exchange run on a thread of their own, bucket after bucket, while backward goes on; the exchange
+      has its own gloo process group. Decoding follows at the end of backward, when all ranks know that the step
+      counts. Gradients on another device are copied to the CPU and back.
+    - Memory beside DDP's own: the buffers of the variant (one float32 an entry for the residual), scratch of at most
+      two buckets, and the messages of one step.
 
     Args:
         codec: a codec or its text form, e.g. "rtopk:k=0.01,r=0.03".
-        error_feedback: keep what a message left out for the next step. Needs a contractive codec.
+        topology: "gather", every message to every rank, or "sharded", traffic that does not grow with the number
+            of ranks, but two compressions.
+        error_feedback: True (classic), False, or a variant. It needs a contractive codec.
+        units: "gradient", or "step": what is kept and sent is multiplied by the learning rate of the step, and
+            divided again for the optimizer, so that an old residual has the step that it was due. Needs `optimizer`.
+        optimizer: whose learning rates these are.
+        scaler: the GradScaler in use: what is kept is free of its scale, which may change.
+        clip: clip the norm of the local gradient to clip/√W before it is added to the residual; in the units of the
+            unscaled gradient. It is known only when backward has ended, so that nothing is sent before.
+        whole_model: one vector of all compressed parameters, so that k counts for the model and not for each
+            parameter. It is complete only when backward has ended; needs scratch of the model's size.
+        warm_up: a sparsifier sends more in so many first steps, see `WarmUp`.
         small: tensors with fewer entries go dense.
+        dense: patterns of names that go dense, e.g. ("embed.*",).
         seed: of the codec's randomness; the same on every rank.
-        nmse_every: measure the error of the messages every so many steps; 0 is never.
+        check_every: compare a checksum of the parameters over the ranks every so many steps; 0 is never.
+        nmse_every: measure errors, cosines and residuals every so many steps; 0 is never.
         history: how many steps `stats()` gives one by one.
+        callback: called with the `StepMeasured` of every step, on the hook's thread.
+        prepare: called with each GradBucket before it is taken, for what another hook would do to it.
+        timeout: how long to wait for the other ranks in one exchange.
         group: a gloo group of the model's ranks that carries nothing but the messages; hooks can share it one
             after the other. A new one by default.
 
@@ -80,35 +86,58 @@ class DDPHook:
         >>> hook.stats().total.ratio                                         # doctest: +SKIP
         74.1
 
-    Source: error feedback, Karimireddy et al., ICML 2019; top-k on gathered messages, Aji and Heafield,
-    EMNLP 2017.
+    Source: error feedback, Karimireddy et al., ICML 2019; top-k on gathered messages, Aji and Heafield, EMNLP 2017;
+    clipping, warm-up and momentum correction, Lin et al., ICLR 2018.
     """
 
     def __init__(
         self,
         codec: Codec | str,
         *,
-        error_feedback: bool = True,
+        topology: str = "gather",
+        error_feedback: bool | Variant = True,
+        units: str = "gradient",
+        optimizer: torch.optim.Optimizer | None = None,
+        scaler: Any = None,
+        clip: float | None = None,
+        whole_model: bool = False,
+        warm_up: int | WarmUp = 0,
         small: int = 1024,
+        dense: Sequence[str] = (),
         seed: int = 0,
+        check_every: int = 100,
         nmse_every: int = 10,
         history: int = 1000,
+        callback: Callable[[StepMeasured], None] | None = None,
+        prepare: Callable[[Any], None] | None = None,
+        timeout: timedelta = timedelta(minutes=5),
         group: dist.ProcessGroup | None = None,
     ) -> None:
         self.codec: Codec = gradwire.from_spec(codec) if isinstance(codec, str) else codec
-        for name, value in (("small", small), ("nmse_every", nmse_every), ("history", history)):
+        counts = {"small": small, "nmse_every": nmse_every, "history": history, "check_every": check_every}
+        for name, value in counts.items():
             if value < 0:
                 raise ParameterError(f"{name} is {value}; give 0 or more")
-        self.error_feedback = error_feedback
+        if topology not in ("gather", "sharded"):
+            raise ParameterError(f"topology is {topology!r}; give 'gather' or 'sharded'")
+        if isinstance(error_feedback, bool):
+            error_feedback = Classic() if error_feedback else NoFeedback()
+        self.variant: Variant = error_feedback
+        self.warm_up = warm_up if isinstance(warm_up, WarmUp) else WarmUp(self.codec, warm_up)
+        self.factors = Factors(units, optimizer, scaler, clip)
+        self.topology = topology
+        self.whole_model = whole_model
         self.small = small
+        self.dense = tuple(dense)
         self.seed = seed
+        self.check_every = check_every
         self.nmse_every = nmse_every
+        self.history = history
+        self.callback = callback
+        self.prepare = prepare
+        self.timeout = timeout
         self._group = group
-        self._recorder = Recorder(history)
-        self._step = 0
-        self._skipping = False
-        self._current = Measured()
-        self._layout: Layout | None = None
+        self._steps: Steps | None = None
         # One thread, first in first out: the collectives keep DDP's order of buckets, the same on all ranks.
         self._courier = ThreadPoolExecutor(1, thread_name_prefix="gradwire")
 
@@ -119,215 +148,136 @@ class DDPHook:
             ParameterError: on every rank, if the ranks differ in codec, settings, model or version; if model
                 is not a DistributedDataParallel, the hook has a model already, or the codec does not suit
                 one of the parameters or error feedback.
+            RuntimeError: some rank does not register within 30 seconds.
         """
         if not isinstance(model, DistributedDataParallel):
             raise ParameterError(
                 f"register wants a DistributedDataParallel model and got {type(model).__name__}; "
                 "wrap it first: DistributedDataParallel(model)"
             )
-        if self._layout is not None:
+        if self._steps is not None:
             raise ParameterError("this hook serves a model already; make another DDPHook for the second one")
-        layout = Layout(model.module.named_parameters(), self.small)
-        self._check(layout)
-        # A group of its own: no other collective, DDP's included, can come between ours.
+        layout = Layout(model.module.named_parameters(), self.small, self.dense)
+        self.factors.check(layout)
+        sizes = [(p.name, p.size) for p in layout.compressed]
+        check_codec(self.codec, [("the model", layout.n)] if self.whole_model else sizes, self.variant.contractive)
         ranks = dist.get_process_group_ranks(model.process_group)
-        group = self._group or dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
         agree(
             {
                 "gradwire version": gradwire.__version__,
                 "codec": str(self.codec),
-                "settings": f"error_feedback={self.error_feedback}, small={self.small}, seed={self.seed}",
-                "model layout": f"{len(layout.parameters)} parameters, {sum(p.size for p in layout.parameters)} "
-                f"entries (names, shapes and types: {layout.fingerprint[:16]})",
+                "settings": f"topology={self.topology}, error_feedback={self.variant}, {self.factors.describe()}, "
+                f"whole_model={self.whole_model}, warm_up={self.warm_up.steps} from {self.warm_up.start}, "
+                f"small={self.small}, dense={self.dense}, seed={self.seed}, check_every={self.check_every}",
+                "model layout": layout.describe(),
             },
-            group,
+            ranks,
         )
-        self._gather = Gather(group)
-        self._rng = Rng(self.seed).child(self._gather.rank)
-        self._residuals = Residuals(layout.compressed)
-        self._layout = layout
+        # A group of its own: no other collective, DDP's included, can come between ours.
+        group = self._group or dist.new_group(
+            ranks, backend="gloo", timeout=self.timeout, use_local_synchronization=True
+        )
+        feedback = type(self.variant) is not NoFeedback
+        self._steps = Steps(
+            self,
+            layout,
+            Buffers(self.variant.buffers, layout.compressed),
+            ShardedTopology(group, feedback) if self.topology == "sharded" else GatherTopology(group),
+            ranks,
+        )
         model.register_comm_hook(state=None, hook=self._hook)
         return self
 
-    def _check(self, layout: Layout) -> None:
-        """Refuse now what would fail, or diverge, in the middle of training."""
-        for name, size in layout.compressed.items():
-            try:
-                guarantee = self.codec.guarantee(size)
-            except ParameterError as error:
-                raise ParameterError(f"{self.codec} does not suit {name}: {error}") from None
-            if self.error_feedback and guarantee.error >= 1:
-                raise ParameterError(
-                    f"{self.codec} is not contractive on the {size} entries of {name}: with error feedback its "
-                    "residual would grow without bound; give a contractive codec or error_feedback=False"
-                )
-
     def stats(self) -> HookStats:
         """Return the measurements of this rank: the latest steps one by one, and the total of all."""
-        return self._recorder.stats()
+        return self._registered().recorder.stats()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the step counter and this rank's residuals: tensors and numbers only.
+        """Return the step counter and what this rank keeps: tensors and numbers only; each rank saves its own.
 
-        Each rank saves its own. Residuals are flat, in the storage order of their parameter.
+        Residuals are flat, in the storage order of their parameter. The rank's part has a key of its own, so that the
+        states of all ranks fit in one (`merge_states`, or a distributed checkpoint).
         """
-        self._registered()
+        steps = self._registered()
+        part: dict[str, Any] = {name: steps.buffers.state(name) for name in self.variant.buffers}
+        part["owned"] = steps.topology.residual.clone()
+        world = steps.topology.bytes.world
         return {
             "version": STATE_VERSION,
-            "rank": self._gather.rank,
-            "world_size": self._gather.world,
-            "step": self._step,
-            "residuals": self._residuals.state(),
+            "world_size": world,
+            "step": steps.step,
+            part_of(steps.topology.bytes.rank): part,
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state_dict of the same rank, with the same bits as if training had never stopped.
+    def load_state_dict(self, state: Mapping[str, Any], keep: str = "sum") -> None:
+        """Go on from a state, with the same bits as if training had never stopped.
+
+        From a run with another number of ranks, take the states of all of them as one (`merge_states`): rank j gets the
+        residuals of the old ranks j, j + W', j + 2W', …, W' ranks being there now, so that the sum over the ranks is
+        kept (exactly where W' grows, else up to float32 rounding); the owners' residuals are handed to the new owners.
+        The sum is what is owed if the learning rate grows with the number of ranks; if it does not, `keep="mean"`
+        scales by W'/W. EF21 starts all ranks from the common mean instead.
 
         Raises:
-            ParameterError: a state of another version, rank, world size or model.
+            ParameterError: a state of another version or model, or parts of the old ranks are missing.
         """
-        self._registered()
-        mine = {"version": STATE_VERSION, "rank": self._gather.rank, "world_size": self._gather.world}
-        for key, value in mine.items():
-            if state[key] != value:
+        steps = self._registered()
+        if state.get("version") != STATE_VERSION:
+            raise ParameterError(f"the state has version {state.get('version')}, this is version {STATE_VERSION}")
+        if keep not in ("sum", "mean"):
+            raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
+        rank, world = steps.topology.bytes.rank, steps.topology.bytes.world
+        theirs = parts(state, rank, world)
+        for part in theirs:
+            if set(part) != {*self.variant.buffers, "owned"}:
                 raise ParameterError(
-                    f"the state has {key} {state[key]}, this process has {value}; "
-                    "load on each rank the state that the same rank saved"
+                    f"the state holds {', '.join(sorted(part))}, {self.variant} keeps "
+                    f"{', '.join(sorted((*self.variant.buffers, 'owned')))}; give the hook the same error_feedback"
                 )
-        self._residuals.load(state["residuals"])
-        self._step = int(state["step"])
+        if len(theirs) == 1:
+            if theirs[0]["owned"].numel() != steps.topology.residual.numel():
+                raise ParameterError(
+                    f"the state owns {theirs[0]['owned'].numel()} entries, this rank "
+                    f"{steps.topology.residual.numel()}; load it in the topology that it was saved in"
+                )
+            for name in self.variant.buffers:
+                steps.buffers.load(name, theirs[0][name])
+            steps.topology.residual.copy_(theirs[0]["owned"])
+        else:
+            self._reshare(steps, theirs, rank, world, keep)
+        steps.step = int(state["step"])
 
-    def _registered(self) -> Layout:
-        if self._layout is None:
+    def _reshare(self, steps: Steps, theirs: Sequence[Mapping[str, Any]], rank: int, world: int, keep: str) -> None:
+        topology = steps.topology
+        old = [topology.owned(len(theirs), r) for r in range(len(theirs))]
+        owned = redraw([part["owned"] for part in theirs], old, topology.owned(world, rank), steps.layout.n)
+        for name in self.variant.summed:
+            steps.buffers.load(name, *(part[name] for part in theirs[rank::world]))
+            if keep == "mean":
+                steps.buffers.scale(name, world / len(theirs))
+        for name in self.variant.common:
+            steps.buffers.load(name, theirs[0][name])
+        for name, common in self.variant.restarted.items():
+            steps.buffers.load(name, theirs[0][common])
+            owned.zero_()  # the common buffer is without it; the ranks begin equal to the common one, and owe nothing
+        if topology.residual.numel():
+            topology.residual.copy_(owned)
+
+    def _registered(self) -> Steps:
+        if self._steps is None:
             raise ParameterError("the hook has no model yet; call register(model) first")
-        return self._layout
+        return self._steps
 
     def _hook(self, state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:  # type: ignore[name-defined]
+        if self.prepare is not None:
+            self.prepare(bucket)
+        steps = self._registered()
         gradients = bucket.buffer()
-        pieces = self._registered().pieces(bucket)
-        taken = _Bucket(
-            bucket.index(),
-            bucket.is_last(),
-            gradients,
-            [piece for piece in pieces if not piece.parameter.dense],
-            [piece for piece in pieces if piece.parameter.dense],
-        )
-        # On this thread, where the gradient's stream is current; a float32 buffer on the CPU is not copied.
-        flat = gradients.detach().to("cpu", torch.float32)
-        devices = [] if gradients.device.type == "cpu" else [gradients.device]
-        future: Future[torch.Tensor] = Future(devices=devices)
-        self._courier.submit(self._average, taken, flat, future)
+        on_cpu = gradients.device.type == "cpu"
+        # On this thread, where the gradient's stream is current.
+        flat = gradients.detach() if on_cpu else gradients.detach().to("cpu")
+        future: Future[torch.Tensor] = Future(devices=[] if on_cpu else [gradients.device])
+        pieces = steps.layout.pieces(bucket, flat)
+        taken = Bucket(bucket.index(), bucket.is_last(), gradients, flat, pieces, future)
+        self._courier.submit(steps.take, taken)
         return future.then(lambda done: done.value())
-
-    def _average(self, bucket: _Bucket, flat: torch.Tensor, future: Future[torch.Tensor]) -> None:
-        """Turn the bucket's gradients into their average over the ranks, then complete the future."""
-        try:
-            with torch.no_grad():
-                if bucket.index == 0:
-                    self._begin()
-                if not self._skipping:
-                    self._exchange(bucket, flat)
-                if self._skipping:
-                    bucket.gradients.fill_(nan)
-                elif flat.data_ptr() != bucket.gradients.data_ptr():
-                    bucket.gradients.copy_(flat)
-                if bucket.last:
-                    self._end()
-        except BaseException as error:  # whatever it is, the training loop must see it and not wait for ever
-            future.set_exception(error)  # type: ignore[arg-type]
-        else:
-            future.set_result(bucket.gradients)
-
-    def _begin(self) -> None:
-        self._residuals.roll_back()  # left over if the last backward pass ended in an exception
-        self._skipping = False
-        self._current = Measured(steps=1)
-
-    def _end(self) -> None:
-        if self._skipping:
-            self._residuals.roll_back()
-            self._current = replace(self._current, skipped=1, coordinates=0, message_bytes=0, error=0.0, energy=0.0)
-        else:
-            self._residuals.commit()
-        self._recorder.add(self._current)
-        self._step += 1
-
-    def _exchange(self, bucket: _Bucket, flat: torch.Tensor) -> None:
-        begin = time.perf_counter()
-        try:
-            messages = self._encode(bucket, flat)
-        except BaseException:
-            self._gather.fail(self._step, bucket.index, bucket.messages)
-            raise
-        encoded = time.perf_counter()
-        exchange = self._gather.exchange(self._step, bucket.index, bucket.messages, messages)
-        decoding = time.perf_counter()
-        self._skipping = exchange.messages is None
-        if exchange.messages is not None:
-            self._decode(bucket, flat, exchange.messages)
-        self._current += Measured(
-            coordinates=flat.numel(),
-            message_bytes=sum(len(message) for message in messages or ()),
-            sent_bytes=exchange.sent_bytes,
-            encode_ms=1e3 * (encoded - begin),
-            communicate_ms=1e3 * (decoding - encoded),
-            decode_ms=1e3 * (time.perf_counter() - decoding),
-        )
-
-    def _encode(self, bucket: _Bucket, flat: torch.Tensor) -> list[bytes] | None:
-        """Return the bucket's messages, or None if what they would hold is not finite."""
-        rng = self._rng.child(self._step % 2**32)
-        messages = []
-        try:
-            for piece in bucket.compressed:
-                messages.append(self._message(piece, piece.of(flat), rng.child(piece.parameter.index)))
-            if bucket.dense:
-                small = torch.cat([piece.of(flat) for piece in bucket.dense])
-                messages.append(gradwire.encode(DENSE, small, rng))
-                self._measure(small, None)
-        except InputError:
-            return None
-        return messages
-
-    def _message(self, piece: Piece, gradient: torch.Tensor, rng: Rng) -> bytes:
-        name = piece.parameter.name
-        if not self.error_feedback:
-            message = gradwire.encode(self.codec, gradient, rng)
-            if self._measuring:
-                difference = gradient.clone()
-                gradwire.add(message, difference, -1.0)
-                self._measure(gradient, difference)
-            return message
-        residual = self._residuals.get(name)
-        message, left = feedback.step(self.codec, gradient, residual, rng)
-        self._residuals.propose(name, left)
-        if self._measuring:
-            self._measure(gradient + residual, left)
-        return message
-
-    @property
-    def _measuring(self) -> bool:
-        return self.nmse_every > 0 and self._step % self.nmse_every == 0
-
-    def _measure(self, sent: torch.Tensor, difference: torch.Tensor | None) -> None:
-        """Add ‖difference‖² and ‖sent‖² to this step's error and energy."""
-        if self._measuring:
-            norms = [
-                0.0 if x is None else float(torch.linalg.vector_norm(x, dtype=torch.float64)) ** 2
-                for x in (difference, sent)
-            ]
-            self._current += Measured(error=norms[0], energy=norms[1])
-
-    def _decode(self, bucket: _Bucket, flat: torch.Tensor, ranks: list[list[memoryview]]) -> None:
-        """Overwrite flat with the average of all ranks' messages, added in rank order."""
-        flat.zero_()
-        outputs = [piece.of(flat) for piece in bucket.compressed]
-        if bucket.dense:
-            outputs.append(torch.zeros(sum(piece.parameter.size for piece in bucket.dense)))
-        for messages in ranks:
-            for message, output in zip(messages, outputs, strict=True):
-                gradwire.add(message, output, 1.0 / len(ranks))
-        start = 0
-        for piece in bucket.dense:
-            piece.of(flat).copy_(outputs[-1][start : start + piece.parameter.size])
-            start += piece.parameter.size

@@ -1,7 +1,8 @@
-"""Messages from every rank to every rank, as uint8 collectives."""
+"""Messages between ranks as uint8 collectives; every rank learns from one head a rank whether all can go on."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,125 +10,133 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
-__all__ = ["Exchange", "Gather", "gather_bytes"]
+from gradwire.torch.collectives import all_gather
+
+__all__ = ["FAILED", "NOT_FINITE", "READY", "Exchange"]
 
 READY, NOT_FINITE, FAILED = 0, 1, 2
+HEAD = 4  # u32 each: time, slot, status, length
+Bytes = npt.NDArray[np.uint8]
 
 
-# torch 2.13 renamed it; the signature is the same.
-_all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-
-
-def _gather(sent: torch.Tensor, received: torch.Tensor, group: dist.ProcessGroup) -> None:
-    _all_gather(received, sent, group=group)
-
-
-def gather_bytes(data: bytes, group: dist.ProcessGroup) -> list[bytes]:
-    """Return every rank's bytes, in rank order."""
-    world = dist.get_world_size(group)
-    sizes = torch.empty(world, dtype=torch.int64)
-    _gather(torch.tensor([len(data)]), sizes, group)
-    longest = int(sizes.max())
-    sent = torch.zeros(longest, dtype=torch.uint8)
-    sent[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
-    received = torch.empty(world * longest, dtype=torch.uint8)
-    _gather(sent, received, group)
-    flat = received.numpy().tobytes()
-    return [flat[r * longest : r * longest + int(sizes[r])] for r in range(world)]
-
-
-@dataclass(frozen=True)
 class Exchange:
-    """What came of one exchange; `messages` is None if some rank had no finite gradient."""
+    """The two ways in which messages travel on a gloo group: a blob for all ranks, or one blob for each.
 
-    messages: list[list[memoryview]] | None
-    sent_bytes: int
+    Either returns None if some rank has nothing finite to send. The status of each rank is in the heads that all
+    ranks see, so they agree on it without asking again.
 
+    What is received are views of memory of the slot: the next call of the same kind with the same slot overwrites
+    it. It grows to the longest need and is then reused.
 
-class Gather:
-    """The gather topology: each rank gets the messages of all ranks, its own too, in rank order.
-
-    One collective a bucket: a head (step, bucket, status and the lengths of the messages, each u32) and room for
-    the messages: what the longest rank needed last time and a little more, if the need changes from step to step.
-    What does not fit follows in a second collective. All ranks see the same heads, so they agree on the room
-    without asking.
+    Args:
+        group: a gloo group that carries nothing else at the same time.
+        names: what the errors call the two numbers that every call has, e.g. ("step", "bucket").
     """
 
-    def __init__(self, group: dist.ProcessGroup) -> None:
+    def __init__(self, group: dist.ProcessGroup, names: tuple[str, str] = ("round", "part")) -> None:
         self.group = group
         self.rank = dist.get_rank(group)
         self.world = dist.get_world_size(group)
-        self._room: dict[int, _Room] = {}
+        self.sent_bytes = 0
+        """Bytes that left this rank so far: heads, padding, and the blobs once for every rank that got them."""
+        self._names = names
+        self._rooms: dict[int, _Room] = {}
+        self._received: dict[tuple[str, int], Bytes] = {}
         self._sent = np.empty(0, np.uint8)
-        self._received = np.empty(0, np.uint8)
 
-    def exchange(self, step: int, bucket: int, count: int, messages: list[bytes] | None) -> Exchange:
-        """Send this rank's `count` messages, or None if its gradient is not finite; get everyone's.
+    def to_all(self, time: int, slot: int, status: int, blob: bytes | memoryview) -> list[memoryview] | None:
+        """Send the blob to every rank; get every rank's, this one's too, in rank order.
 
-        The messages received are views of memory that the next call overwrites.
+        One collective: a head and room for the blob, as long as the longest rank needed last time and a little more,
+        if the need changes. What does not fit follows in a second collective. All ranks see the same heads, so they
+        agree on the room without asking.
 
         Raises:
-            RuntimeError: a rank failed to encode, or is at another step or bucket.
+            RuntimeError: a rank failed, or is at another time or slot.
         """
-        lengths = [len(message) for message in messages or []]
-        head = _head(step, bucket, NOT_FINITE if messages is None else READY, lengths or [0] * count)
-        data = b"".join(messages or [])
-        room = self._room_of(bucket)
-        first = self._collect(len(head) + room, head, memoryview(data)[:room])
-        heads = np.stack([np.frombuffer(row[: len(head)], "<u4") for row in first])
-        self._check(heads)
-        longest = int(heads[:, 3:].sum(axis=1, dtype=np.int64).max())
-        self._room[bucket] = _Room.after(longest, self._room.get(bucket))
-        sent_bytes = (self.world - 1) * (len(head) + room)
-        if (heads[:, 2] == NOT_FINITE).any():
-            return Exchange(None, sent_bytes)
-
-        rows = [row[len(head) :] for row in first]
+        data = memoryview(blob if status == READY else b"")
+        room = self._room_of(slot)
+        size = 4 * HEAD + room
+        rows = self._gather("all", slot, size, self._head(time, slot, status, len(data)), data[:room])
+        heads = np.stack([np.frombuffer(row[: 4 * HEAD], "<u4") for row in rows])
+        ready = self._all_ready(heads)
+        longest = int(heads[:, 3].max())
+        self._rooms[slot] = _Room.after(longest, self._rooms.get(slot))
+        if not ready:
+            return None
+        blobs = [row[4 * HEAD : 4 * HEAD + length] for row, length in zip(rows, heads[:, 3].tolist(), strict=True)]
         if longest > room:
-            begun = [bytes(row) for row in rows]  # the second collective overwrites them
-            rest = self._collect(longest - room, memoryview(data)[room:])
-            rows = [memoryview(one + bytes(two)) for one, two in zip(begun, rest, strict=True)]
-            sent_bytes += (self.world - 1) * (longest - room)
-        return Exchange([_split(row, lengths) for row, lengths in zip(rows, heads[:, 3:], strict=True)], sent_bytes)
+            rest = self._gather("rest", slot, longest - room, data[room:])
+            blobs = [memoryview(bytes(a) + bytes(b)) for a, b in zip(blobs, rest, strict=True)]
+            blobs = [joined[:length] for joined, length in zip(blobs, heads[:, 3].tolist(), strict=True)]
+        return blobs
 
-    def fail(self, step: int, bucket: int, count: int) -> None:
-        """Tell the other ranks that this one cannot go on, so that they stop with an error and do not hang."""
-        head = _head(step, bucket, FAILED, [0] * count)
-        self._collect(len(head) + self._room_of(bucket), head)
+    def to_each(
+        self, time: int, slot: int, status: int, blobs: Sequence[bytes | memoryview]
+    ) -> list[memoryview] | None:
+        """Send blob j to rank j; get the blob of every rank for this one, in rank order.
 
-    def _room_of(self, bucket: int) -> int:
-        room = self._room.get(bucket)
+        Raises:
+            RuntimeError: a rank failed, or is at another time or slot.
+        """
+        lengths = [len(blob) for blob in blobs] if status == READY else [0] * self.world
+        mine = torch.from_numpy(np.concatenate([self._head(time, slot, status, length) for length in lengths]))
+        heads = torch.empty_like(mine)
+        dist.all_to_all_single(heads, mine, group=self.group)
+        self.sent_bytes += 4 * HEAD * (self.world - 1)
+        theirs = heads.numpy().view("<u4").reshape(self.world, HEAD)
+        if not self._all_ready(theirs):
+            return None
+        incoming = theirs[:, 3].tolist()
+        sent = self._outgoing(sum(lengths))
+        _fill(sent, blobs)
+        received = self._incoming("each", slot, sum(incoming))
+        dist.all_to_all_single(torch.from_numpy(received), torch.from_numpy(sent), incoming, lengths, group=self.group)
+        self.sent_bytes += sum(lengths) - lengths[self.rank]
+        ends = np.cumsum(incoming, dtype=np.int64).tolist()
+        return [received.data[end - length : end] for end, length in zip(ends, incoming, strict=True)]
+
+    def _room_of(self, slot: int) -> int:
+        room = self._rooms.get(slot)
         return room.needed + room.spare if room else 0
 
-    def _collect(self, size: int, *parts: bytes | memoryview) -> list[memoryview]:
+    def _head(self, time: int, slot: int, status: int, length: int) -> Bytes:
+        return np.array([time % 2**32, slot, status, length], "<u4").view(np.uint8)
+
+    def _gather(self, kind: str, slot: int, size: int, *parts: Bytes | memoryview) -> list[memoryview]:
         """All-gather `size` bytes a rank, of which this rank's first are the parts; return every rank's."""
-        if self._sent.size < size:
-            self._sent = np.zeros(size, np.uint8)
-            self._received = np.empty(self.world * size, np.uint8)
-        sent, received = self._sent[:size], self._received[: self.world * size]
-        start = 0
-        for part in parts:
-            sent.data[start : start + len(part)] = part
-            start += len(part)
-        _gather(torch.from_numpy(sent), torch.from_numpy(received), self.group)
+        sent = self._outgoing(size)
+        _fill(sent, parts)
+        received = self._incoming(kind, slot, self.world * size)
+        all_gather(torch.from_numpy(received), torch.from_numpy(sent), self.group)
+        self.sent_bytes += (self.world - 1) * size
         return [received.data[r * size : (r + 1) * size] for r in range(self.world)]
 
-    def _check(self, heads: npt.NDArray[np.uint32]) -> None:
+    def _outgoing(self, size: int) -> Bytes:
+        self._sent = _grown(self._sent, size)
+        return self._sent[:size]
+
+    def _incoming(self, kind: str, slot: int, size: int) -> Bytes:
+        buffer = self._received[kind, slot] = _grown(self._received.get((kind, slot)), size)
+        return buffer[:size]
+
+    def _all_ready(self, heads: npt.NDArray[np.uint32]) -> bool:
+        one, other = self._names
         mine = heads[self.rank]
         for rank, head in enumerate(heads):
             if head[2] == FAILED:
-                raise RuntimeError(f"rank {rank} failed to encode its gradient; its own error says why")
+                raise RuntimeError(f"rank {rank} failed to encode at {one} {head[0]}; its own error says why")
             if (head[:2] != mine[:2]).any():
                 raise RuntimeError(
-                    f"rank {rank} is at step {head[0]}, bucket {head[1]} and rank {self.rank} at step {mine[0]}, "
-                    f"bucket {mine[1]}; every rank must run the same backward passes (and load the state of the "
-                    "same step)"
+                    f"rank {rank} is at {one} {head[0]}, {other} {head[1]} and rank {self.rank} at {one} {mine[0]}, "
+                    f"{other} {mine[1]}; every rank must make the same steps (and load the state of the same one)"
                 )
+        return bool((heads[:, 2] == READY).all())
 
 
 @dataclass(frozen=True)
 class _Room:
-    """Bytes that a bucket's messages needed on the longest rank, and bytes to spare for the next time."""
+    """Bytes that a slot's blobs needed on the longest rank, and bytes to spare for the next time."""
 
     needed: int
     spare: int
@@ -140,10 +149,13 @@ class _Room:
         return _Room(needed, min(spare, most))
 
 
-def _head(step: int, bucket: int, status: int, lengths: list[int]) -> bytes:
-    return np.array([step % 2**32, bucket, status, *lengths], "<u4").tobytes()
+def _grown(buffer: Bytes | None, size: int) -> Bytes:
+    """The buffer, or a larger one: an eighth to spare, for lengths that change a little from time to time."""
+    return buffer if buffer is not None and buffer.size >= size else np.zeros(size + size // 8, np.uint8)
 
 
-def _split(row: memoryview, lengths: npt.NDArray[np.uint32]) -> list[memoryview]:
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    return [row[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+def _fill(buffer: Bytes, parts: Sequence[bytes | memoryview | Bytes]) -> None:
+    start = 0
+    for part in parts:
+        buffer[start : start + len(part)] = np.frombuffer(part, np.uint8)
+        start += len(part)

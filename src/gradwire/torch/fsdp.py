@@ -19,9 +19,9 @@ import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
 from gradwire.torch.agreement import agree
+from gradwire.torch.collectives import gather_numbers
 from gradwire.torch.sharded import Sharded
 from gradwire.torch.shards import Residual, Section, Segment, cut
-from gradwire.torch.uneven import gather_numbers
 
 __all__ = ["FSDPHook"]
 
@@ -108,7 +108,6 @@ class FSDPHook:
         if not modules:
             raise ParameterError("the model has no FSDP2 module; call fully_shard on it first")
         self._model = model
-        self._all = dist.new_group(backend="gloo")
         pieces = {name: _pieces(model, module, self.small) for name, module in modules}
         agree(
             {
@@ -119,8 +118,9 @@ class FSDPHook:
                 "model layout": f"{len(modules)} FSDP modules (names and shards: "
                 f"{hashlib.sha256(str(pieces).encode()).hexdigest()[:16]})",
             },
-            self._all,
+            range(dist.get_world_size()),
         )
+        self._all = dist.new_group(backend="gloo")
         twins: dict[int, dist.ProcessGroup] = {}
         for index, (name, module) in enumerate(modules):
             if not pieces[name]:

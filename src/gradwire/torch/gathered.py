@@ -10,9 +10,9 @@ import torch.distributed as dist
 
 from gradwire import Rng
 from gradwire.errors import InputError
+from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
 from gradwire.torch.sharded import Exchanged
 from gradwire.torch.shards import Residual, Section, add_blob, cut, encode_segments, pack
-from gradwire.torch.uneven import FAILED, NOT_FINITE, READY, Uneven
 
 __all__ = ["Gathered"]
 
@@ -33,7 +33,7 @@ class Gathered:
     def __init__(
         self, sections: Sequence[Section], group: dist.ProcessGroup, *, seed: int = 0, error_feedback: bool = True
     ) -> None:
-        self.bytes = Uneven(group)
+        self.bytes = Exchange(group)
         self.n = sum(section.size for section in sections)
         self.error_feedback = error_feedback
         (self._segments,) = cut(sections, 1)
@@ -60,9 +60,9 @@ class Gathered:
             status = NOT_FINITE
         except BaseException:
             with suppress(RuntimeError):
-                self.bytes.to_all(round, FAILED, b"")
+                self.bytes.to_all(round, 0, FAILED, b"")
             raise
-        every = self.bytes.to_all(round, status, blob)
+        every = self.bytes.to_all(round, 0, status, blob)
         if every is None:
             return Exchanged(None, residual, len(blob))
         mean = torch.zeros(self.n)

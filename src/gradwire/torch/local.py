@@ -120,7 +120,6 @@ class LocalUpdates:
         self.every = every
         self.check_every = check_every
         self.weights = Weights(model, optimizer, small)
-        self._group = group or dist.new_group(backend="gloo")
         agree(
             {
                 "gradwire version": gradwire.__version__,
@@ -129,8 +128,9 @@ class LocalUpdates:
                 f"error_feedback={error_feedback}, check_every={check_every}",
                 "model layout": self.weights.describe(),
             },
-            self._group,
+            dist.get_process_group_ranks(group) if group else range(dist.get_world_size()),
         )
+        self._group = group or dist.new_group(backend="gloo")
         sections = self.weights.sections(codec)
         settings: dict[str, Any] = {"seed": seed, "error_feedback": error_feedback}
         self._topology: Sharded | Gathered = (

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 
-from gradwire.torch.uneven import gather_numbers
+from gradwire.torch.agreement import ranks_that
+from gradwire.torch.collectives import gather_numbers
 
 __all__ = ["check_replicas"]
 
@@ -30,11 +31,7 @@ def check_replicas(tensors: Iterable[torch.Tensor], group: dist.ProcessGroup, wh
         odd = [rank for rank, number in enumerate(theirs) if number != usual]
         rest = [rank for rank, number in enumerate(theirs) if number == usual]
         raise RuntimeError(
-            f"the replicas have diverged: {what} on {_ranks(odd)} {'is' if len(odd) == 1 else 'are'} not what "
-            f"{_ranks(rest)} {'holds' if len(rest) == 1 else 'hold'}; start all ranks from one checkpoint, and look "
-            "for what changes parameters on one rank only"
+            f"the replicas have diverged: {what} on {ranks_that(odd, 'is', 'are')} not what "
+            f"{ranks_that(rest, 'holds', 'hold')}; start all ranks from one checkpoint, and look for what changes "
+            "parameters on one rank only"
         )
-
-
-def _ranks(ranks: list[int]) -> str:
-    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))

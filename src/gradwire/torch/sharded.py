@@ -12,9 +12,9 @@ import torch.distributed as dist
 
 from gradwire import Rng
 from gradwire.errors import InputError
+from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
 from gradwire.torch.replicas import check_replicas
 from gradwire.torch.shards import Residual, Segment, add_blob, encode_segments, pack
-from gradwire.torch.uneven import FAILED, NOT_FINITE, READY, Uneven
 
 __all__ = ["Exchanged", "Reduced", "Sharded"]
 
@@ -56,7 +56,8 @@ class Sharded:
     4. Every rank, the owner too, decodes those same bytes, so that all hold the same mean bit for bit.
 
     So Σ_t mean_t = (1/W) Σ_i Σ_t x_i − (1/W) Σ_i e_i − f: nothing is lost in either compression. A rank sends
-    (1 − 1/W)·(bytes of C(p_i) + bytes of all C(q)) and 48 (W − 1) bytes of lengths; gathering costs (W − 1)·C(p_i).
+    (1 − 1/W)·(bytes of C(p_i) + bytes of all C(q)), 32 (W − 1) bytes of heads and at most 1/64 of padding; gathering
+    costs (W − 1)·C(p_i).
 
     State in, state out: the residuals are arguments and results, and only an exchange whose numbers were finite on
     all ranks changes them; lengths and verdict travel together, so all ranks agree.
@@ -90,7 +91,7 @@ class Sharded:
         error_feedback: bool = True,
         check_every: int = 0,
     ) -> None:
-        self.bytes = Uneven(group)
+        self.bytes = Exchange(group)
         self.shards = shards
         self._segments = [segment for shard in shards for segment in shard]
         self._mine = _compact(shards[self.bytes.rank])
@@ -144,10 +145,10 @@ class Sharded:
             status = NOT_FINITE
         except BaseException:
             with suppress(RuntimeError):
-                self.bytes.to_all(round, FAILED, b"")
+                self.bytes.to_all(round, 0, FAILED, b"")
             raise
         message_bytes += len(blob)
-        every = self.bytes.to_all(round, status, blob)
+        every = self.bytes.to_all(round, 0, status, blob)
         if every is None:
             return Exchanged(None, residual, message_bytes)
         result = torch.zeros(self.n)
@@ -170,9 +171,9 @@ class Sharded:
             status = NOT_FINITE
         except BaseException:
             with suppress(RuntimeError):
-                self.bytes.to_each(round, FAILED, [])
+                self.bytes.to_each(round, 0, FAILED, [])
             raise
-        return self.bytes.to_each(round, status, blobs), left, sum(map(len, blobs))
+        return self.bytes.to_each(round, 0, status, blobs), left, sum(map(len, blobs))
 
     def _sum(self, blobs: list[memoryview]) -> torch.Tensor:
         """Step 2: the mean of the messages, added in rank order."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, fields
-from math import nan
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from math import isnan, nan, sqrt
 
-__all__ = ["HookStats", "Measured", "Recorder"]
+__all__ = ["HookStats", "LayerMeasured", "Measured", "Recorder", "StepMeasured"]
 
 
 @dataclass(frozen=True)
@@ -63,25 +64,84 @@ class Measured:
 
 
 @dataclass(frozen=True)
+class LayerMeasured:
+    """Measurements of one layer's messages on this rank; + adds those of several steps.
+
+    Attributes:
+        steps: steps in which it was sent.
+        coordinates: its gradient entries in these steps.
+        message_bytes: bytes of its messages.
+        encode_ms: residual and encoding, in milliseconds.
+        error: ‖C(p) − p‖² over the steps in which it was measured.
+        energy: ‖p‖² over the same steps.
+        sent_energy: ‖C(p)‖² over the same steps.
+        residual_norm: norm of what the rank kept after the latest of these steps; NaN if never measured.
+    """
+
+    steps: int = 0
+    coordinates: int = 0
+    message_bytes: int = 0
+    encode_ms: float = 0.0
+    error: float = 0.0
+    energy: float = 0.0
+    sent_energy: float = 0.0
+    residual_norm: float = nan
+
+    def __add__(self, later: LayerMeasured) -> LayerMeasured:
+        sums = {f.name: getattr(self, f.name) + getattr(later, f.name) for f in fields(LayerMeasured)}
+        sums["residual_norm"] = self.residual_norm if isnan(later.residual_norm) else later.residual_norm
+        return LayerMeasured(**sums)
+
+    @property
+    def ratio(self) -> float:
+        """How many times smaller its messages are than dense float32; NaN if nothing was sent."""
+        return 4 * self.coordinates / self.message_bytes if self.message_bytes else nan
+
+    @property
+    def nmse(self) -> float:
+        """‖C(p) − p‖²/‖p‖²; NaN if no step was measured, or all vectors were zero."""
+        return self.error / self.energy if self.energy else nan
+
+    @property
+    def cosine(self) -> float:
+        """⟨p, C(p)⟩/(‖p‖‖C(p)‖) over the measured steps; NaN where either is zero."""
+        norms = sqrt(self.energy * self.sent_energy)
+        return (self.energy + self.sent_energy - self.error) / (2 * norms) if norms else nan
+
+
+@dataclass(frozen=True)
+class StepMeasured:
+    """One step: its number, all layers together, and each layer by its name ("dense" is all dense ones)."""
+
+    step: int
+    total: Measured
+    layers: Mapping[str, LayerMeasured] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class HookStats:
-    """The latest steps one by one, and all steps together."""
+    """The latest steps one by one, all steps together, and each layer over all steps."""
 
     steps: tuple[Measured, ...]
     total: Measured
+    layers: Mapping[str, LayerMeasured]
 
 
 class Recorder:
-    """Keeps the latest steps and a running total."""
+    """Keeps the latest steps and running totals."""
 
     def __init__(self, history: int) -> None:
         self._steps: deque[Measured] = deque(maxlen=history)
         self._total = Measured()
+        self._layers: dict[str, LayerMeasured] = {}
 
-    def add(self, step: Measured) -> None:
+    def add(self, step: StepMeasured) -> None:
         """Record one finished step."""
-        self._steps.append(step)
-        self._total = self._total + step
+        self._steps.append(step.total)
+        self._total = self._total + step.total
+        for name, layer in step.layers.items():
+            self._layers[name] = self._layers.get(name, LayerMeasured()) + layer
 
     def stats(self) -> HookStats:
         """Return what was recorded."""
-        return HookStats(tuple(self._steps), self._total)
+        return HookStats(tuple(self._steps), self._total, dict(self._layers))

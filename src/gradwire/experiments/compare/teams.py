@@ -24,7 +24,7 @@ import torch.distributed as dist
 from gradwire.experiments.compare.settings import Task
 from gradwire.experiments.compare.training import Evaluation, Part, Progress, train
 from gradwire.torch import Measured
-from gradwire.torch.exchange import gather_bytes
+from gradwire.torch.collectives import gather_bytes
 
 __all__ = ["LocalTeam", "Team", "TorchrunTeam", "WorkerError"]
 
