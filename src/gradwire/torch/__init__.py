@@ -10,6 +10,7 @@ except ImportError:
 from gradwire.policy import WarmUp
 from gradwire.torch.ddp import DDPHook
 from gradwire.torch.local import LocalUpdates
+from gradwire.torch.start import compress
 from gradwire.torch.states import merge_states
 from gradwire.torch.statistics import HookStats, LayerMeasured, Measured, StepMeasured
 from gradwire.torch.variants import EF21, Classic, MomentumCorrection
@@ -25,5 +26,6 @@ __all__ = [
     "MomentumCorrection",
     "StepMeasured",
     "WarmUp",
+    "compress",
     "merge_states",
 ]

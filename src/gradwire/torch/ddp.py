@@ -20,7 +20,7 @@ from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout
 from gradwire.torch.scaling import Factors
 from gradwire.torch.states import part_of, parts, redraw
-from gradwire.torch.statistics import HookStats, StepMeasured
+from gradwire.torch.statistics import HookStats, Measured, StepMeasured
 from gradwire.torch.steps import Bucket, Steps
 from gradwire.torch.topologies import GatherTopology, ShardedTopology, check_codec
 from gradwire.torch.variants import Classic, NoFeedback, Variant
@@ -136,7 +136,9 @@ class DDPHook:
         self.callback = callback
         self.prepare = prepare
         self.timeout = timeout
-        self._group = group
+        self.group = group
+        self.resting = False
+        """Whether compression was judged not to pay: DDP's own all-reduce is at work, and the state is empty."""
         self._steps: Steps | None = None
         # One thread, first in first out: the collectives keep DDP's order of buckets, the same on all ranks.
         self._courier = ThreadPoolExecutor(1, thread_name_prefix="gradwire")
@@ -174,7 +176,7 @@ class DDPHook:
             ranks,
         )
         # A group of its own: no other collective, DDP's included, can come between ours.
-        group = self._group or dist.new_group(
+        group = self.group or dist.new_group(
             ranks, backend="gloo", timeout=self.timeout, use_local_synchronization=True
         )
         feedback = type(self.variant) is not NoFeedback
@@ -188,8 +190,14 @@ class DDPHook:
         model.register_comm_hook(state=None, hook=self._hook)
         return self
 
+    def rest(self) -> None:
+        """Leave the gradients to DDP's own all-reduce; instead of `register`."""
+        self.resting = True
+
     def stats(self) -> HookStats:
         """Return the measurements of this rank: the latest steps one by one, and the total of all."""
+        if self.resting:
+            return HookStats((), Measured(), {})
         return self._registered().recorder.stats()
 
     def state_dict(self) -> dict[str, Any]:
@@ -198,6 +206,8 @@ class DDPHook:
         Residuals are flat, in the storage order of their parameter. The rank's part has a key of its own, so that the
         states of all ranks fit in one (`merge_states`, or a distributed checkpoint).
         """
+        if self.resting:
+            return {"version": STATE_VERSION, "world_size": dist.get_world_size(self.group), "step": 0}
         steps = self._registered()
         part: dict[str, Any] = {name: steps.buffers.state(name) for name in self.variant.buffers}
         part["owned"] = steps.topology.residual.clone()
@@ -221,9 +231,17 @@ class DDPHook:
         Raises:
             ParameterError: a state of another version or model, or parts of the old ranks are missing.
         """
-        steps = self._registered()
         if state.get("version") != STATE_VERSION:
             raise ParameterError(f"the state has version {state.get('version')}, this is version {STATE_VERSION}")
+        empty = not any(key.startswith("rank") for key in state)  # of a hook that rested
+        if self.resting and not empty:
+            raise ParameterError(
+                "the state is of a run with compression, which was judged not to pay this time: its residuals would be "
+                "lost; give when='always'"
+            )
+        if self.resting or empty:
+            return
+        steps = self._registered()
         if keep not in ("sum", "mean"):
             raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
         rank, world = steps.topology.bytes.rank, steps.topology.bytes.world

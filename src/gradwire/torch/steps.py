@@ -185,7 +185,8 @@ class Steps:
                 check_replicas(parameters, self.topology.bytes.group, f"the model at step {self.step}")
 
     def _count(self, unit: Unit, measured: LayerMeasured) -> None:
-        self._layers[unit.name] = self._layers.get(unit.name, LayerMeasured()) + measured
+        before = self._layers.get(unit.name)  # the dense tensors come once a bucket
+        self._layers[unit.name] = before + replace(measured, steps=0) if before else measured
         self._total += Measured(error=measured.error, energy=measured.energy)
 
     def _end(self) -> None:
