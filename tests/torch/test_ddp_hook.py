@@ -7,7 +7,9 @@ import pytest
 
 import ddp_fits as fits
 import ddp_jobs as jobs
+from ddp_definition import against_definition
 from gloo_ranks import GlooRanks, RankError
+from gradwire.torch import EF21, Classic, MomentumCorrection
 
 
 @pytest.fixture(scope="module")
@@ -33,16 +35,45 @@ def only(results):
 # What the hook computes
 
 
-@pytest.mark.parametrize("same_data", [False, True], ids=["own data", "same data"])
-@pytest.mark.parametrize("error_feedback", [True, False])
-@pytest.mark.parametrize("codec", [jobs.TOPK, jobs.RTOPK, "randomk:k=0.05", "topk:k=0.05,values=bfloat16"])
-def test_gradients_are_those_of_the_definition_to_the_bit(two, codec, error_feedback, same_data):
-    assert two.run(jobs.against_reference, codec, "float32", error_feedback, same_data) == [0, 0]
+DEFINITIONS = {
+    "topk": {},
+    "rtopk": {"codec": jobs.RTOPK},
+    "randomk": {"codec": "randomk:k=0.05"},
+    "bfloat16 values": {"codec": "topk:k=0.05,values=bfloat16"},
+    "dithering": {"codec": "sd:alpha=0.3"},
+    "no feedback": {"codec": "randomk:k=0.05,scale=true", "variant": False},
+    "decay": {"variant": Classic(decay=0.9)},
+    "EF21": {"variant": EF21()},
+    "momentum": {"variant": MomentumCorrection(0.9)},
+    "momentum without masking": {"codec": jobs.RTOPK, "variant": MomentumCorrection(0.9, masking=False)},
+    "step units": {"units": "step"},
+    "loss scale": {"scaled": True},
+    "step units, loss scale, momentum": {"units": "step", "scaled": True, "variant": MomentumCorrection(0.5)},
+    "clip": {"clip": 0.05},
+    "clip, loss scale": {"clip": 0.05, "scaled": True, "codec": jobs.RTOPK},
+    "whole model": {"whole": True},
+    "whole model, step units, clip": {"whole": True, "units": "step", "clip": 0.05},
+}
 
 
-@pytest.mark.parametrize(("codec", "wrong"), [(jobs.RTOPK, "same draws"), (jobs.TOPK, "residual of the gradient only")])
-def test_a_wrong_definition_is_seen(two, codec, wrong):
-    assert all(n > 0 for n in two.run(jobs.against_reference, codec, "float32", True, True, wrong))
+@pytest.mark.parametrize("topology", ["gather", "sharded"])
+@pytest.mark.parametrize("options", DEFINITIONS.values(), ids=DEFINITIONS)
+def test_gradients_and_residuals_are_those_of_the_definition_to_the_bit(four, options, topology):
+    assert four.run(against_definition, {**options, "topology": topology}) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"codec": jobs.RTOPK}, "same draws"),
+        ({}, "residual of the gradient only"),
+        ({"variant": MomentumCorrection(0.9)}, "no masking"),
+        ({"units": "step"}, "mean in other units"),
+        ({"topology": "sharded"}, "owner keeps nothing"),
+    ],
+)
+def test_a_wrong_definition_is_seen(four, options, wrong):
+    assert all(n > 0 for n in four.run(against_definition, options, wrong))
 
 
 def test_dense_equals_ddp_without_a_hook(four):
@@ -112,30 +143,9 @@ def test_d5_scalar_parameter_works(two):
     assert only(two.run(jobs.scalar_parameter)) == [((64, 32), True), ((), True)]
 
 
-def test_d6_state_is_tensors_and_numbers_and_loads_with_weights_only(two):
-    equal, keys, kinds, residuals = only(two.run(jobs.saved_state))
-    assert equal
-    assert keys == ["step", "version", "world_size"]
-    assert kinds == {"int", "dict"}
-    assert residuals == ["0.weight", "2.weight", "4.weight", "6.weight"]
-
-
-@pytest.mark.parametrize("codec", [jobs.TOPK, jobs.RTOPK])
-@pytest.mark.parametrize("stop", [1, 6])
-def test_d7_resume_gives_the_bits_of_a_run_that_never_stopped(four, tmp_path, codec, stop):
-    through = four.run(jobs.interrupt, codec, 10, None, str(tmp_path))
-    stopped = four.run(jobs.interrupt, codec, 10, stop, str(tmp_path))
-    assert stopped == through
-
-
-@pytest.mark.parametrize(("change", "text"), [("rank", "the same rank saved"), ("size", "0.weight")])
-def test_d7_state_of_another_rank_or_model_is_refused(two, change, text):
-    assert all(text in error for error in two.run(jobs.load_foreign, change))
-
-
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_d8_half_precision_on_gloo_is_summed_in_float32(two, dtype):
-    assert two.run(jobs.against_reference, jobs.TOPK, dtype, True, False) == [0, 0]
+    assert two.run(jobs.half_precision, dtype) == [0, 0]
 
 
 # Works with the rest of DDP

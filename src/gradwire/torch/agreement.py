@@ -4,25 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any
 
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import _get_default_store
+from torch.distributed.distributed_c10d import _get_default_store, _world
 
 from gradwire.errors import ParameterError
 
-__all__ = ["agree", "ranks_that", "wait_for"]
+__all__ = ["SilentStoreError", "agree", "ranks_that", "wait_for"]
 
 ATTACH = timedelta(seconds=30)
 POLL = 0.05  # seconds between two looks into the store
+ANSWER = 5.0  # seconds for which the store may be silent
 _attached: Counter[tuple[int, ...]] = Counter()
 
 
-def agree(facts: Mapping[str, str], ranks: Sequence[int], patience: timedelta = ATTACH) -> None:
+class SilentStoreError(RuntimeError):
+    """The store of the process group does not answer; says who holds it."""
+
+    def __init__(self) -> None:
+        launcher = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        holder = "the torchrun process of the first machine holds it" if launcher else "rank 0 holds it"
+        super().__init__(f"the store of the process group does not answer: {holder}, so look there first")
+
+
+def agree(facts: Mapping[str, str], ranks: Sequence[int], patience: timedelta | None = None) -> None:
     """Compare the facts of all ranks; collective.
 
     It goes through the store of the process group, and not through a collective: a rank that never comes would
@@ -31,12 +44,13 @@ def agree(facts: Mapping[str, str], ranks: Sequence[int], patience: timedelta = 
     Args:
         facts: what must be equal, by its name.
         ranks: the global ranks that take part.
-        patience: how long to wait for the last one.
+        patience: how long to wait for the last one; 30 seconds by default.
 
     Raises:
         ParameterError: on every rank, if any two ranks differ; the message names the fact and the ranks.
-        RuntimeError: a rank did not come in time.
+        RuntimeError: a rank did not come in time, or the store is silent.
     """
+    patience = patience or ATTACH
     _attached[tuple(ranks)] += 1
     place = f"gradwire/attach/{_attached[tuple(ranks)]}"
     absent = wait_for(place, json.dumps(dict(facts)), ranks, patience)
@@ -60,18 +74,61 @@ def wait_for(place: str, text: str, ranks: Sequence[int], patience: timedelta) -
 
     Returns:
         the global ranks that left none within `patience`.
+
+    Raises:
+        SilentStoreError: the store does not answer. If its process is stopped, a question to it would wait for ever, so
+            that a thread asks, which is left behind.
     """
-    store: Any = _get_default_store()
-    keys = {rank: _key(place, ranks, rank) for rank in ranks}
-    store.set(keys[dist.get_rank()], text)
-    end = time.monotonic() + patience.total_seconds()
-    missing = list(ranks)
-    while missing:
-        missing = [rank for rank in missing if not store.check([keys[rank]])]
-        if not missing or time.monotonic() > end:
-            break
-        time.sleep(POLL)
+    answers: SimpleQueue[list[int] | None] = SimpleQueue()
+    Thread(target=_look, args=(answers, place, text, ranks, patience), name="gradwire-store", daemon=True).start()
+    try:
+        missing = answers.get(timeout=patience.total_seconds() + ANSWER)
+    except Empty:
+        missing = None
+    if missing is None:
+        raise SilentStoreError
     return missing
+
+
+def _look(
+    answers: SimpleQueue[list[int] | None], place: str, text: str, ranks: Sequence[int], patience: timedelta
+) -> None:
+    try:
+        store: Any = _get_default_store()
+        keys = {rank: _key(place, ranks, rank) for rank in ranks}
+        store.set(keys[dist.get_rank()], text)
+        end = time.monotonic() + patience.total_seconds()
+        missing = list(ranks)
+        while missing:
+            missing = [rank for rank in missing if not store.check([keys[rank]])]
+            if not missing or time.monotonic() > end:
+                break
+            time.sleep(POLL)
+        answers.put(missing)
+    except Exception:  # its process is gone
+        answers.put(None)
+
+
+def own_group(ranks: Sequence[int], timeout: timedelta) -> dist.ProcessGroup:
+    """A gloo group of these ranks, in which no collective of others comes between; only they call it.
+
+    Raises:
+        ParameterError: for a part of the ranks, if these have made different numbers of groups before: PyTorch then
+            gives one group different names.
+    """
+    if list(ranks) == list(range(dist.get_world_size())):
+        everyone: dist.ProcessGroup = dist.new_group(backend="gloo", timeout=timeout)
+        return everyone
+    try:
+        agree({"number of process groups so far": str(len(_world.pg_names))}, ranks)
+    except ParameterError as error:
+        raise ParameterError(
+            f"{error}; or give group=, made by all ranks of the job with dist.new_group({list(ranks)}, backend='gloo')"
+        ) from None
+    group: dist.ProcessGroup = dist.new_group(
+        list(ranks), backend="gloo", timeout=timeout, use_local_synchronization=True
+    )
+    return group
 
 
 def ranks_that(ranks: Sequence[int], one: str, many: str) -> str:
@@ -90,4 +147,5 @@ def _texts(place: str, ranks: Sequence[int]) -> list[str]:
 
 def _key(place: str, ranks: Sequence[int], rank: int) -> str:
     group = hashlib.sha256(" ".join(map(str, ranks)).encode()).hexdigest()[:16]
-    return f"{place}/{group}/{rank}"
+    life = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")  # torchrun's store may keep what a former life left in it
+    return f"{place}/{group}/{life}/{rank}"

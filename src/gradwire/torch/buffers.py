@@ -32,12 +32,8 @@ class Buffers:
         """Copies of a buffer's entries by parameter."""
         return {p.name: self._flat[name][p.place].clone() for p in self._parameters}
 
-    def load(self, name: str, *states: Mapping[str, torch.Tensor]) -> None:
-        """Make a buffer the sum of some states of it, added in order; zeros without a state.
-
-        Raises:
-            ParameterError: other names or sizes than the model's; nothing is changed.
-        """
+    def check(self, name: str, states: Sequence[Mapping[str, torch.Tensor]]) -> None:
+        """Raises ParameterError if a state of a buffer has other names or sizes than the model."""
         sizes = {p.name: p.size for p in self._parameters}
         for state in states:
             theirs = {key: tensor.numel() for key, tensor in state.items()}
@@ -47,6 +43,9 @@ class Buffers:
                     f"the state's {name} of {', '.join(odd)} does not fit the model's compressed parameters; load the "
                     "state of this model, made with the same `small` and `dense`"
                 )
+
+    def load(self, name: str, *states: Mapping[str, torch.Tensor]) -> None:
+        """Make a buffer the sum of some states of it, added in order; zeros without a state."""
         flat = self._flat[name].zero_()
         for index, state in enumerate(states):
             for p in self._parameters:

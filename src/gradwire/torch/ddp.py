@@ -15,7 +15,7 @@ import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
 from gradwire.policy import WarmUp
-from gradwire.torch.agreement import agree
+from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout
 from gradwire.torch.scaling import Factors
@@ -176,9 +176,7 @@ class DDPHook:
             ranks,
         )
         # A group of its own: no other collective, DDP's included, can come between ours.
-        group = self.group or dist.new_group(
-            ranks, backend="gloo", timeout=self.timeout, use_local_synchronization=True
-        )
+        group = self.group or own_group(ranks, self.timeout)
         feedback = type(self.variant) is not NoFeedback
         self._steps = Steps(
             self,
@@ -252,7 +250,9 @@ class DDPHook:
                     f"the state holds {', '.join(sorted(part))}, {self.variant} keeps "
                     f"{', '.join(sorted((*self.variant.buffers, 'owned')))}; give the hook the same error_feedback"
                 )
-        if len(theirs) == 1:
+        for name in self.variant.buffers:
+            steps.buffers.check(name, [part[name] for part in theirs])
+        if int(state["world_size"]) == world:
             if theirs[0]["owned"].numel() != steps.topology.residual.numel():
                 raise ParameterError(
                     f"the state owns {theirs[0]['owned'].numel()} entries, this rank "

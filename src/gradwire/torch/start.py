@@ -14,7 +14,7 @@ from gradwire import Codec
 from gradwire.advise import Advice, Speeds, advise
 from gradwire.errors import ParameterError
 from gradwire.policy import WarmUp, codec_for_ratio
-from gradwire.torch.agreement import agree
+from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.ddp import DDPHook
 from gradwire.torch.layout import Layout
 from gradwire.torch.speeds import measure
@@ -79,10 +79,7 @@ def compress(
     hook = DDPHook(chosen, topology=topology or "gather", warm_up=warm_up, **choices)
     ranks = dist.get_process_group_ranks(model.process_group)
     agree({"arguments of compress": f"codec={chosen}, topology={topology}, when={when}"}, ranks)
-    group = choices.get("group") or dist.new_group(
-        ranks, backend="gloo", timeout=hook.timeout, use_local_synchronization=True
-    )
-    hook.group = group
+    group = hook.group = hook.group or own_group(ranks, hook.timeout)
     device = next((p.tensor.device for p in layout.parameters), torch.device("cpu"))
     speeds = measure(chosen, layout.n, model.process_group, device, group)
     buckets = 1 + -(-4 * layout.n // model.bucket_bytes_cap)

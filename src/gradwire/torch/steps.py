@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Bucket", "Steps"]
 
 DENSE = Identity()
+PART = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Steps:
         self.step = 0
         self._ranks = ranks
         self._rng = Rng(hook.seed).child(topology.bytes.rank)
-        self._x, self._p = Scratch(), Scratch()
+        self._x, self._p, self._c = Scratch(), Scratch(), Scratch()
         # Clipping and the model's one vector need all gradients before anything can be encoded.
         self._wait = hook.whole_model or hook.factors.clip is not None
         whole = [(0, slice(0, layout.n))] if layout.n else []
@@ -171,7 +172,7 @@ class Steps:
         energy = _square(p)
         if unit.codec == DENSE:
             return LayerMeasured(energy=energy, sent_energy=energy)
-        sent = torch.zeros_like(p)
+        sent = self._c.of(p.numel()).zero_()
         for shard, message in zip(shards, messages, strict=True):
             gradwire.add(message, shard.of(sent), 1.0)
         sent_energy = _square(sent)
@@ -243,4 +244,8 @@ class Steps:
 
 
 def _square(x: torch.Tensor) -> float:
-    return float(torch.linalg.vector_norm(x, dtype=torch.float64)) ** 2
+    """‖x‖² in float64, by parts: a copy of a whole layer in float64 would be the largest thing in memory."""
+    total = 0.0
+    for start in range(0, x.numel(), PART):
+        total += float(x[start : start + PART].double().square().sum())
+    return total

@@ -7,7 +7,7 @@ a step is skipped, and no second copy of the residuals is needed: only messages 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -185,7 +185,7 @@ class ShardedTopology:
         posted = _Sharded(self, units, shards, sent, mine, [unpack(blob, len(mine)) for blob in heard])
         status, replies = READY, []
         try:
-            for (index, shard), mean in zip(mine, posted.means(self._sum), strict=True):
+            for index, shard, mean in posted.means(self._sum):
                 draws = rng.child(units[index].index).child(2 * shard.owner + 1)
                 replies.append(gradwire.encode(units[index].codec, mean, draws))
         except InputError:  # finite vectors whose sum is not
@@ -238,20 +238,16 @@ class _Sharded:
         rank = self._topology.bytes.rank
         self.message_bytes += len(every[rank]) - 4 * len(self._mine)
 
-    def means(self, scratch: Scratch) -> list[torch.Tensor]:
-        """q = m + f of every shard that this rank owns, in scratch memory."""
-        whole = scratch.of(sum(shard.stop - shard.start for _, shard in self._mine)).zero_()
-        means, start = [], 0
+    def means(self, scratch: Scratch) -> Iterator[tuple[int, Shard, torch.Tensor]]:
+        """Unit, shard and q = m + f of every shard that this rank owns, one after the other in scratch memory."""
         for place, (index, shard) in enumerate(self._mine):
-            mean = whole[start : start + shard.stop - shard.start]
-            start += shard.stop - shard.start
+            mean = scratch.of(shard.stop - shard.start).zero_()
             for messages in self._heard:
                 gradwire.add(messages[place], mean, 1.0 / len(self._heard))
             residual = self._topology.residual_of(self._units[index], shard)
             if residual is not None:
                 mean += residual
-            means.append(mean)
-        return means
+            yield index, shard, mean
 
     def add_sent(self, index: int, out: torch.Tensor, weight: float) -> None:
         for shard, message in zip(self._shards[index], self._sent[index], strict=True):
@@ -264,7 +260,7 @@ class _Sharded:
         return out
 
     def settle(self) -> None:
-        for (index, shard), mean in zip(self._mine, self.means(self._topology._sum), strict=True):
+        for index, shard, mean in self.means(self._topology._sum):
             residual = self._topology.residual_of(self._units[index], shard)
             if residual is not None:
                 residual.copy_(mean)
