@@ -46,7 +46,7 @@ def batch(rank, step, dtype=torch.float32):
 def fingerprint(tensors):
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().contiguous().view(torch.uint8).numpy().tobytes())
+        digest.update(tensor.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
 
 
