@@ -74,9 +74,9 @@ def backward(model, rank, step, dtype=torch.float32, scale=1.0):
     return loss
 
 
-def train(rank, world, codec, steps, bucket_cap_mb=MANY_BUCKETS, seed=0):
+def train(rank, world, codec, steps, bucket_cap_mb=MANY_BUCKETS, seed=0, topology="gather"):
     """Prints of parameters and residuals after some steps of momentum SGD."""
-    model, hook = attach(net(), codec, bucket_cap_mb, seed=seed)
+    model, hook = attach(net(), codec, bucket_cap_mb, seed=seed, topology=topology, check_every=0)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     for step in range(steps):
         optimizer.zero_grad()

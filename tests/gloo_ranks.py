@@ -17,12 +17,14 @@ class RankError(AssertionError):
         self.failures = {rank: (kind, text) for rank, (kind, text, _) in failures.items()}
 
 
-def _serve(rank: int, world: int, store: str, connection: Any) -> None:
+def _serve(rank: int, world: int, store: str, connection: Any, mutation: Callable[[], None] | None) -> None:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=world)
+    if mutation is not None:
+        mutation()
     while True:
         try:
             function, args = connection.recv()
@@ -35,9 +37,12 @@ def _serve(rank: int, world: int, store: str, connection: Any) -> None:
 
 
 class GlooRanks:
-    """`world` processes; `run(f, …)` calls f(rank, world, …) on all and returns the results in rank order."""
+    """`world` processes; `run(f, …)` calls f(rank, world, …) on all and returns the results in rank order.
 
-    def __init__(self, world: int) -> None:
+    `mutation` is called once in each of them: it takes a rule of the library out, see tests/mutations.py.
+    """
+
+    def __init__(self, world: int, mutation: Callable[[], None] | None = None) -> None:
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         self.world = world
         self._folder = tempfile.TemporaryDirectory()
@@ -46,7 +51,7 @@ class GlooRanks:
         self._connections = [mine for mine, _ in pairs]
         self._processes = [
             context.Process(
-                target=_serve, args=(rank, world, str(Path(self._folder.name) / "store"), theirs), daemon=True
+                target=_serve, args=(rank, world, str(Path(self._folder.name) / "store"), theirs, mutation), daemon=True
             )
             for rank, (_, theirs) in enumerate(pairs)
         ]

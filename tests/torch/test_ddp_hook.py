@@ -81,9 +81,10 @@ def test_dense_equals_ddp_without_a_hook(four):
     np.testing.assert_allclose(hooked[0], plain[0], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("codec", [jobs.TOPK, jobs.RTOPK, "randomk:k=0.05"])
-def test_replicas_are_bit_identical_and_residuals_are_each_ranks_own(four, codec):
-    results = four.run(jobs.train, codec, 20)
+@pytest.mark.parametrize("topology", ["gather", "sharded"])
+@pytest.mark.parametrize("codec", [jobs.TOPK, jobs.RTOPK, "randomk:k=0.05", "sd:alpha=0.3"])
+def test_d12_replicas_are_bit_identical_and_residuals_are_each_ranks_own(four, codec, topology):
+    results = four.run(jobs.train, codec, 20, jobs.MANY_BUCKETS, 0, topology)
     only([parameters for parameters, _ in results])
     assert len({residuals for _, residuals in results}) == 4
 
@@ -252,7 +253,9 @@ def test_a_dead_rank_is_an_error_for_the_others():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's count in /proc")
 @pytest.mark.parametrize("codec", ["identity", "topk:k=0.05"])
-def test_counted_bytes_are_what_the_kernel_counts(four, codec):
+def test_d11_bytes_are_those_of_the_codec_as_the_kernel_counts_them(four, codec):
     for sent, written, messages in four.run(jobs.counted, codec, 4):
         assert sent >= 3 * messages
+        bits = 8 * messages / (4 * 800_400)
+        assert bits == pytest.approx(32 if codec == "identity" else 0.05 * (32 + 5.8), rel=0.02)
         assert sent == pytest.approx(written, rel=0.02), "sent by the hook's count, written by the kernel's"

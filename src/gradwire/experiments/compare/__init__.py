@@ -37,6 +37,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lr", type=float, metavar="X", help="highest learning rate, the same for all codecs")
     parser.add_argument("--no-error-feedback", action="store_true", help="drop what a message leaves out")
     parser.add_argument(
+        "--feedback",
+        choices=["classic", "momentum", "ef21"],
+        default="classic",
+        help="how: plain residuals (default), with momentum correction, or EF21",
+    )
+    parser.add_argument(
+        "--warm-up", type=int, default=0, metavar="N", help="steps in which sparsifiers send more (default: 0)"
+    )
+    parser.add_argument(
+        "--topology", choices=["gather", "sharded"], default="gather", help="how messages travel (default: gather)"
+    )
+    parser.add_argument(
+        "--whole-model", action="store_true", help="k counts for the model, and not for each of its layers"
+    )
+    parser.add_argument(
         "--out",
         type=Path,
         default=Path("results/compare"),

@@ -101,6 +101,10 @@ def _signed(number: float) -> str:
     return f"{number:+.1f}".replace("-", "−")
 
 
+def _exceptions(without: Sequence[str]) -> str:
+    return f"not for {', '.join(without)} (switched off, or not contractive)" if without else "for all codecs"
+
+
 def _settings(results: Results) -> list[tuple[str, str]]:
     first = results.records[0]
     task = first.task
@@ -111,10 +115,9 @@ def _settings(results: Results) -> list[tuple[str, str]]:
             f"SGD, momentum {task.momentum}, learning rate {task.lr} after 5 % warm-up, then half a cosine to 0",
         ),
         ("samples", f"{task.batch} per worker and step, {task.batch * task.workers} in all; {task.steps:,} steps"),
-        (
-            "error feedback",
-            "for all codecs" if not without else f"not for {', '.join(without)} (switched off, or not contractive)",
-        ),
+        ("error feedback", f"{task.feedback}, {_exceptions(without)}"),
+        ("exchange", f"{task.topology}; warm-up of sparsifiers: {task.warm_up} steps"),
+        ("one vector", "of all compressed layers" if task.whole_model else "each layer"),
         ("small tensors", f"of one dimension or fewer than {task.small} entries go dense in float32"),
         ("seeds", ", ".join(str(seed) for seed in sorted({r.task.seed for r in results.records}))),
         ("versions", ", ".join(f"{name} {version}" for name, version in first.versions.items())),

@@ -177,4 +177,8 @@ def _options(args: argparse.Namespace) -> list[str]:
     for codec in args.codec or ():
         words += ["--codec", codec]
     words += ["--seeds", str(args.seeds)]
+    for name, default in (("feedback", "classic"), ("warm_up", 0), ("topology", "gather")):
+        if getattr(args, name) != default:
+            words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
+    words += ["--whole-model"] if args.whole_model else []
     return words + (["--no-error-feedback"] if args.no_error_feedback else [])

@@ -44,6 +44,9 @@ class Task:
         lr: highest learning rate (linear warm-up over 5 % of the steps, then a half cosine to 0).
         momentum: of SGD, applied to the averaged gradient.
         small: tensors with fewer entries go dense; error_feedback: wanted where the codec is contractive.
+        feedback: its variant, "classic", "momentum" (correction, with factor masking) or "ef21".
+        warm_up: steps in which sparsifiers send more, see `WarmUp`; topology: "gather" or "sharded".
+        whole_model: k counts for all compressed parameters together.
     """
 
     data: str
@@ -58,6 +61,10 @@ class Task:
     momentum: float
     small: int
     error_feedback: bool
+    feedback: str = "classic"
+    warm_up: int = 0
+    topology: str = "gather"
+    whole_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +105,8 @@ class Settings:
         for option, value in (("workers", workers), ("batch", batch), ("epochs", epochs), ("seeds", args.seeds)):
             if value < 1:
                 raise ParameterError(f"--{option} is {value}; give 1 or more")
+        if args.warm_up < 0:
+            raise ParameterError(f"--warm-up is {args.warm_up}; give 0 or more")
         if args.steps is not None and args.steps < 1:
             raise ParameterError(f"--steps is {args.steps}; give 1 or more")
         if not 0 < lr < float("inf"):
@@ -125,5 +134,9 @@ class Settings:
             momentum=0.9,
             small=256,
             error_feedback=not args.no_error_feedback,
+            feedback=args.feedback,
+            warm_up=args.warm_up,
+            topology=args.topology,
+            whole_model=args.whole_model,
         )
         return Settings(common, codecs, args.seeds, args.out, args.json)

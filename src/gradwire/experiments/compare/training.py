@@ -17,12 +17,13 @@ from torch.nn.functional import cross_entropy
 from torch.nn.parallel import DistributedDataParallel
 
 import gradwire
-from gradwire import Rng
+from gradwire import Identity, Rng
 from gradwire.errors import ParameterError
 from gradwire.experiments.compare.datasets import Dataset, load
 from gradwire.experiments.compare.models import build
 from gradwire.experiments.compare.settings import Task
-from gradwire.torch import DDPHook, Measured
+from gradwire.torch import EF21, Classic, DDPHook, Measured, MomentumCorrection
+from gradwire.torch.variants import NoFeedback, Variant
 
 __all__ = ["Evaluation", "Part", "Progress", "takes_error_feedback", "train"]
 
@@ -66,20 +67,25 @@ def train(task: Task, group: dist.ProcessGroup, progress: Progress) -> Part:
     network = build(task.data, task.seed)
     error_feedback = takes_error_feedback(task, network)
     model = DistributedDataParallel(network)
+    variant = _variant(task, error_feedback)
     hook = DDPHook(
         task.codec,
-        error_feedback=error_feedback,
+        topology=task.topology,
+        error_feedback=variant,
+        warm_up=task.warm_up,
+        whole_model=task.whole_model,
         small=task.small,
         seed=task.seed,
         nmse_every=1,
         history=task.steps,
         group=group,
     ).register(model)
-    optimizer = torch.optim.SGD(model.parameters(), task.lr, momentum=task.momentum)
+    optimizer = _optimizer(task, network, variant)
     moments = {task.steps * (i + 1) // task.evaluations for i in range(task.evaluations)}
     losses, evaluations = [], [_evaluate(network, data, normalise, 0, rank, task.workers)]
     for step, samples in enumerate(_batches(task, rank, len(data.train_y)), start=1):
-        optimizer.param_groups[0]["lr"] = _learning_rate(task, step)
+        for held in optimizer.param_groups:
+            held["lr"] = _learning_rate(task, step)
         optimizer.zero_grad()
         loss = cross_entropy(model(normalise(data.train_x[samples])), torch.from_numpy(data.train_y[samples]))
         loss.backward()  # type: ignore[no-untyped-call]
@@ -114,6 +120,28 @@ def takes_error_feedback(task: Task, network: nn.Module) -> bool:
     except ParameterError as error:
         raise ParameterError(f"{codec} does not suit the smallest layers of the network: {error}") from None
     return task.error_feedback and contractive
+
+
+def _variant(task: Task, error_feedback: bool) -> Variant:
+    """The variant of error feedback; where nothing is left out, momentum stays in the optimizer."""
+    if not error_feedback:
+        return NoFeedback()
+    if task.feedback == "ef21":
+        return EF21()
+    dense = isinstance(gradwire.from_spec(task.codec), Identity)
+    return MomentumCorrection(task.momentum) if task.feedback == "momentum" and not dense else Classic()
+
+
+def _optimizer(task: Task, network: nn.Module, variant: Variant) -> torch.optim.Optimizer:
+    """SGD whose momentum is left out where the variant has it: for the parameters that are compressed."""
+    large = [p for p in network.parameters() if p.dim() > 1 and p.numel() >= task.small]
+    others = [p for p in network.parameters() if p.dim() <= 1 or p.numel() < task.small]
+    corrected = isinstance(variant, MomentumCorrection)
+    groups: list[dict[str, object]] = [
+        {"params": large, "momentum": 0.0 if corrected else task.momentum},
+        {"params": others},
+    ]
+    return torch.optim.SGD(groups, task.lr, momentum=task.momentum)
 
 
 def _batches(task: Task, rank: int, samples: int) -> Iterator[npt.NDArray[np.int64]]:
