@@ -316,6 +316,20 @@ def varying(rank, world, sizes):
     return good, counted
 
 
+def diverge(rank, world, topology):
+    """Steps until the check finds that the last rank's parameters are another bit, and what it says."""
+    model, _ = attach(net(), TOPK, topology=topology, check_every=3)
+    for step in range(6):
+        try:
+            backward(model, rank, step)
+        except RuntimeError as error:
+            return step, str(error)
+        if step == 1 and rank == world - 1:
+            with torch.no_grad():
+                model.module[4].weight[3, 5] *= 1.0000001
+    return None
+
+
 def at_another_step(rank, world):
     """The error of each rank when one of them has counted a step more."""
     model, hook = attach(net(), TOPK)

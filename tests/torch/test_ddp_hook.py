@@ -229,6 +229,13 @@ def test_a_rank_at_another_step_is_told_so(two):
     assert "rank 0 is at step 0, bucket 0 and rank 1 at step 5" in errors[1]
 
 
+@pytest.mark.parametrize("topology", ["gather", "sharded"])
+def test_d12_replicas_that_differ_in_a_bit_are_found(four, topology):
+    for step, error in four.run(jobs.diverge, topology):
+        assert step == 3
+        assert "the model at step 3 on rank 3 is not what ranks 0, 1, 2 hold" in error
+
+
 def test_messages_of_any_length_arrive_and_one_collective_is_enough_where_lengths_are_steady(four):
     sizes = [7, 7, 7, 100, 100, 0, 0, 5000]
     good, counted = only(four.run(jobs.varying, sizes))
