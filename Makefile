@@ -30,7 +30,7 @@ setup: .venv/.ready
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=25.1"
 	$(PIP) torch || $(PIP) --extra-index-url $(TORCH_CPU_INDEX) torch
 	$(PIP) --group build --group test
-	$(PIP) --no-build-isolation --editable ".[experiments,flower]"
+	$(PIP) --no-build-isolation --editable ".[experiments,flower,bench]"
 	@touch $@
 
 lint: setup

@@ -1,39 +1,34 @@
 """The entropy coder and index coding at every SIMD level, against the entropy, log2 C(n, k) and what others offer.
 
 One thread, one process, medians; the levels and the rivals take turns, so that a busy machine disturbs all alike.
+Whole codecs are measured by ``gradwire bench``; this is about the parts that they share.
 Rivals are measured where they can be imported: zstandard (level 1, one byte a number) and constriction (ANS with the
 numbers' own shares, which it does not send).
 
-    python benchmarks/coding.py [--m 4194304] [--n 10000000] [--repeats 9]
+    python benchmarks/coding.py [--m 4194304] [--n 10000000] [--seconds 2]
 """
 
 import argparse
 import importlib
 import math
-import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from gradwire import _core
+from gradwire.experiments.bench.timing import Turn, take_turns
 
 LEVELS = ("portable", "avx2", "avx512")
 SHARES = (0.001, 0.01, 0.1, 0.5)
 Numbers = npt.NDArray[np.uint32]
-Row = tuple[str, Callable[[], Any], Callable[[], Any], int]  # name, encode, decode, bytes
+Row = tuple[str, Turn, Turn, int]  # name, encode, decode, bytes
 
 
-def medians(calls: list[Callable[[], object]], repeats: int) -> list[float]:
-    times: list[list[float]] = [[] for _ in calls]
-    for turn in range(repeats + 1):
-        for call, mine in zip(calls, times, strict=True):
-            begin = time.perf_counter()
-            call()
-            if turn > 0:  # the first touch of memory is not what is measured
-                mine.append(time.perf_counter() - begin)
-    return [float(np.median(mine)) for mine in times]
+def medians(turns: list[Turn], seconds: float) -> list[float]:
+    return [times.median for times in take_turns(turns, [], seconds)[0]]
 
 
 def levels() -> list[str]:
@@ -42,12 +37,8 @@ def levels() -> list[str]:
     return list(LEVELS[: LEVELS.index(best) + 1])
 
 
-def at_level(level: str, call: Callable[[], object]) -> Callable[[], object]:
-    def run() -> object:
-        _core.set_simd(level)
-        return call()
-
-    return run
+def at_level(level: str, call: Callable[[], object]) -> Turn:
+    return Turn(call, partial(_core.set_simd, level))
 
 
 def gaussian_levels(m: int, deviation: float) -> Numbers:
@@ -78,7 +69,7 @@ def zstandard_row(v: Numbers) -> Row | str:
     decode = zstandard.ZstdDecompressor().decompress
     message = encode(symbols)
     assert decode(message) == symbols
-    return "zstandard 1", lambda: encode(symbols), lambda: decode(message), len(message)
+    return "zstandard 1", Turn(lambda: encode(symbols)), Turn(lambda: decode(message)), len(message)
 
 
 def constriction_row(v: Numbers) -> Row | str:
@@ -96,11 +87,12 @@ def constriction_row(v: Numbers) -> Row | str:
 
     message = encode()
     assert np.array_equal(stream.stack.AnsCoder(message).decode(model, len(v)), symbols)
-    return "constriction", encode, lambda: stream.stack.AnsCoder(message).decode(model, len(v)), message.nbytes
+    decode = Turn(lambda: stream.stack.AnsCoder(message).decode(model, len(v)))
+    return "constriction", Turn(encode), decode, message.nbytes
 
 
-def print_numbers(m: int, repeats: int) -> None:
-    print(f"numbers: {m:,} levels of a Gaussian, zigzag; uint32 in and out; medians of {repeats}")
+def print_numbers(m: int, seconds: float) -> None:
+    print(f"numbers: {m:,} levels of a Gaussian, zigzag; uint32 in and out; medians")
     print(f"{'deviation':>10} {'':14}{'bits':>8}{'entropy':>9}{'encode':>9}{'decode':>9}  million a second")
     for deviation in (0.3, 0.88, 4.0, 15.0):
         v = gaussian_levels(m, deviation)
@@ -117,7 +109,7 @@ def print_numbers(m: int, repeats: int) -> None:
         ]
         rivals = [zstandard_row(v), constriction_row(v)]
         rows += [rival for rival in rivals if not isinstance(rival, str)]
-        times = medians([call for row in rows for call in row[1:3]], repeats)
+        times = medians([turn for row in rows for turn in row[1:3]], seconds)
         for i, (name, _, _, size) in enumerate(rows):
             encode, decode = times[2 * i : 2 * i + 2]
             print(
@@ -129,8 +121,8 @@ def print_numbers(m: int, repeats: int) -> None:
                 print(f"{deviation:10} {rival}")
 
 
-def print_indices(n: int, repeats: int) -> None:
-    print(f"\nindices: k of n = {n:,}, uniform; medians of {repeats}")
+def print_indices(n: int, seconds: float) -> None:
+    print(f"\nindices: k of n = {n:,}, uniform; medians")
     print(f"{'k / n':>10} {'':14}{'bits an index':>14}{'log2 C(n,k)':>13}{'encode':>9}{'decode':>9}  million a second")
     for share in SHARES:
         k = round(share * n)
@@ -138,11 +130,11 @@ def print_indices(n: int, repeats: int) -> None:
         section = _core.encode_indices(indices, n)
         assert np.array_equal(_core.decode_indices(section, n, k)[0], indices)
         names = levels()
-        calls: list[Callable[[], object]] = []
+        turns: list[Turn] = []
         for level in names:
-            calls.append(at_level(level, lambda indices=indices: _core.encode_indices(indices, n)))
-            calls.append(at_level(level, lambda section=section, k=k: _core.decode_indices(section, n, k)))
-        times = medians(calls, repeats)
+            turns.append(at_level(level, lambda indices=indices: _core.encode_indices(indices, n)))
+            turns.append(at_level(level, lambda section=section, k=k: _core.decode_indices(section, n, k)))
+        times = medians(turns, seconds)
         for i, level in enumerate(names):
             encode, decode = times[2 * i : 2 * i + 2]
             print(
@@ -155,10 +147,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--m", type=int, default=1 << 22, help="numbers")
     parser.add_argument("--n", type=int, default=10_000_000, help="entries that the indices are drawn from")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=2.0, help="for each row of the tables")
     options = parser.parse_args()
-    print_numbers(options.m, options.repeats)
-    print_indices(options.n, options.repeats)
+    print_numbers(options.m, options.seconds)
+    print_indices(options.n, options.seconds)
 
 
 if __name__ == "__main__":

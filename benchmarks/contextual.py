@@ -1,37 +1,27 @@
 """Integers in context at every SIMD level, and what the universal dithered code makes of vectors of many kinds.
 
-One thread, CPU time, the best of several turns, so that a busy machine disturbs little.
+One thread; medians of calls that take turns, so that a busy machine disturbs all alike.
 
-    python benchmarks/contextual.py [--m 4194304] [--n 100000] [--repeats 9]
+    python benchmarks/contextual.py [--m 4194304] [--n 100000] [--seconds 1]
 """
 
 import argparse
 import math
-import time
-from collections.abc import Callable
 
 import numpy as np
 
 import gradwire
 from gradwire import _core
 from gradwire.codecs.gaussian_tables import gaussian_tables
+from gradwire.experiments.bench.timing import Turn, take_turns
 from gradwire.theory.bounds import saving, universal_dithering_rate
 
 LEVELS = ("portable", "avx2", "avx512")
 OMEGAS = (1 / 9, 0.25, 1.0)
 
 
-def best(call: Callable[[], object], repeats: int) -> float:
-    times = []
-    for _ in range(repeats):
-        begin = time.thread_time()
-        call()
-        times.append(time.thread_time() - begin)
-    return min(times)
-
-
-def print_speeds(m: int, repeats: int) -> None:
-    print(f"{m:,} Gaussian levels in 16 contexts, uint32 in and out; best of {repeats}, million a second")
+def print_speeds(m: int, seconds: float) -> None:
+    print(f"{m:,} Gaussian levels in 16 contexts, uint32 in and out; medians, million a second")
     print(f"{'ω':>6} {'':10}{'bits':>8}{'rate':>8}{'contexts':>10}{'count':>8}{'encode':>8}{'decode':>8}")
     x = np.random.default_rng(0).standard_normal(m).astype(np.float32)
     for omega in OMEGAS:
@@ -44,15 +34,13 @@ def print_speeds(m: int, repeats: int) -> None:
         strongest = _core.simd()
         for level in LEVELS[: LEVELS.index(strongest) + 1]:
             _core.set_simd(level)
-            speeds = [
-                m / best(call, repeats) / 1e6
-                for call in (
-                    lambda: _core.dither_contexts(1, 0, m, 4),
-                    lambda v=v, c=contexts: _core.count_contextual(v, c),
-                    lambda v=v, c=contexts, t=tables: _core.encode_contextual(v, c, t),
-                    lambda s=section, c=contexts, t=tables: _core.decode_contextual(s, c, t),
-                )
-            ]
+            calls = (
+                lambda: _core.dither_contexts(1, 0, m, 4),
+                lambda v=v, c=contexts: _core.count_contextual(v, c),
+                lambda v=v, c=contexts, t=tables: _core.encode_contextual(v, c, t),
+                lambda s=section, c=contexts, t=tables: _core.decode_contextual(s, c, t),
+            )
+            speeds = [m / times.median / 1e6 for times in take_turns([Turn(call) for call in calls], [], seconds)[0]]
             columns = "".join(f"{speed:{width}.0f}" for speed, width in zip(speeds, (10, 8, 8, 8), strict=True))
             print(f"{omega:6.3f} {level:10}{8 * len(section) / m:8.4f}{universal_dithering_rate(omega):8.4f}{columns}")
         _core.set_simd(strongest)
@@ -103,9 +91,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--m", type=int, default=1 << 22, help="numbers to code")
     parser.add_argument("--n", type=int, default=100_000, help="entries of the vectors")
-    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=1.0, help="for each row of speeds")
     arguments = parser.parse_args()
-    print_speeds(arguments.m, arguments.repeats)
+    print_speeds(arguments.m, arguments.seconds)
     print_messages(arguments.n)
 
 

@@ -1,4 +1,4 @@
-"""The command ``gradwire``: encode, decode and inspect files; compare codecs; write golden vectors."""
+"""The command ``gradwire``: encode, decode and inspect files; compare and measure codecs; write golden vectors."""
 
 import argparse
 import importlib
@@ -204,6 +204,12 @@ COMMANDS = (
         "show how few bits an error α can cost, and what each codec needs for it",
         "gradwire bounds --alpha 0.1 --dim 1000",
         *_of_module("gradwire.experiments.bounds_table"),
+    ),
+    Command(
+        "bench",
+        "measure how fast every codec is on this machine, beside memcpy and other libraries",
+        "gradwire bench --codec topk:k=0.01 --size 25e6 --against",
+        *_of_module("gradwire.experiments.bench"),
     ),
     Command(
         "reproduce",
