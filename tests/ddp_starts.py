@@ -47,6 +47,24 @@ def one_line(rank, world, link, choices):
     }
 
 
+def resumed(rank, world, first, then):
+    """Topology, and the steps counted, of a run that goes on over another link than it began on."""
+    measure, seen = start.measure, []
+    try:
+        state = None
+        for link in (first, then):
+            line = SLOW if link == "slow" else FAST
+            start.measure = lambda codec, *_, line=line: Speeds(line, line, line, 5e-10, 2e-10, bits(codec))
+            model = DistributedDataParallel(net())
+            hook = compress(model, say=None, small=200, resume=state)
+            backward(model, rank, 0)
+            state = hook.state_dict()
+            seen.append((hook.resting, hook.topology, state["step"]))
+    finally:
+        start.measure = measure
+    return seen
+
+
 def resting_state(rank, world):
     """A state of a resting hook in one that works, and the error the other way round."""
     resting = gradwire.torch.DDPHook("topk:k=0.05")

@@ -103,6 +103,8 @@ def foreign(rank, world, change):
         elif change == "variant":
             mine["velocity"] = mine["residual"]
         elif change == "topology":
+            state["sharded"] = 1
+        elif change == "owned":
             mine["owned"] = torch.zeros(5)
         else:
             state["version"] = 1

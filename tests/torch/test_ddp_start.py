@@ -66,6 +66,11 @@ def test_a_resting_hooks_state_is_empty_and_a_working_ones_is_not_lost(two):
     assert "when='always'" in only(two.run(jobs.resting_state))
 
 
+def test_a_run_goes_on_as_it_was_whatever_is_measured_now(two):
+    assert only(two.run(jobs.resumed, "slow", "fast")) == [(False, "gather", 1), (False, "gather", 2)]
+    assert only(two.run(jobs.resumed, "fast", "slow")) == [(True, "gather", 0), (True, "gather", 0)]
+
+
 def test_advice_follows_the_numbers():
     slow, fast = Line(1e-3, 8e-8), Line(1e-5, 1e-11)
     cheap = {"encode": 5e-10, "decode": 2e-10, "bits": 0.32}

@@ -48,7 +48,7 @@ def only(results):
 def test_d6_state_is_tensors_and_numbers_and_loads_with_weights_only(two):
     equal, keys, kinds, residuals = only(two.run(jobs.saved_state, {}))
     assert equal
-    assert keys == ["step", "version", "world_size"]
+    assert keys == ["sharded", "step", "version", "world_size"]
     assert kinds == {"int", "dict"}
     assert residuals == ["0.weight", "2.weight", "4.weight", "6.weight"]
 
@@ -109,7 +109,8 @@ def test_ef21_starts_other_ranks_from_the_common_mean(two, four, tmp_path):
         ("missing", "merge_states"),
         ("size", "0.weight"),
         ("variant", "error_feedback"),
-        ("topology", "topology"),
+        ("topology", "sharded topology"),
+        ("owned", "owns 5 entries"),
         ("version", "version 1"),
     ],
 )

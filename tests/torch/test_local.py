@@ -65,6 +65,13 @@ def test_d6_state_is_tensors_and_numbers_and_loads_with_weights_only(two):
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_d6_a_distributed_checkpoint_holds_all_parts_and_what_it_would_lose_is_refused(three, tmp_path, topology):
+    same, error = only(three.run(jobs.checkpointed, topology, str(tmp_path)))
+    assert same
+    assert "0 of the outer optimizer's 8 tensors" in error
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_d1_a_round_that_is_not_finite_is_taken_back_on_all_ranks(three, topology):
     results = three.run(jobs.spoil, topology)
     for rank, (seen, finite, skipped, rounds, _) in enumerate(results):
@@ -112,13 +119,14 @@ def test_d13_states_load_at_another_world_size_with_the_sum_kept(two, three, tmp
     parameters = only(before.run(jobs.save_states, topology, 2, str(tmp_path)))
     old = [torch.load(tmp_path / f"of{before.world}rank{r}.pt", weights_only=True) for r in range(before.world)]
     results = after.run(jobs.load_states, topology, before.world, str(tmp_path), keep)
-    summed = sum(torch.cat(list(state["residuals"].values())).double().numpy() for state in old)
+    old = [state[f"rank{rank}"] for rank, state in enumerate(old)]
+    summed = sum(torch.cat(list(part["residuals"].values())).double().numpy() for part in old)
     loaded = sum(residual[0].astype(np.float64) for residual, *_ in results)
     scale = after.world / before.world if keep == "mean" else 1.0
     assert np.abs(summed).max() > 1e-3
     np.testing.assert_allclose(loaded[: summed.size], scale * summed, rtol=0, atol=1e-8)
     assert not loaded[summed.size :].any(), "dense entries have no residual"
-    owned_before = np.concatenate([state["owned"].numpy() for state in old])
+    owned_before = np.concatenate([part["owned"].numpy() for part in old])
     owned_after = np.concatenate([residual[1] for residual, *_ in results])
     np.testing.assert_array_equal(np.sort(owned_after), np.sort(owned_before))
     assert only([print_ for _, print_, _ in results]) == parameters
@@ -137,8 +145,10 @@ def test_d13_states_load_at_another_world_size_with_the_sum_kept(two, three, tmp
         ("rank", "ParameterError", "same rank saved"),
         ("name", "ParameterError", "0.weight"),
         ("owned", "ParameterError", "owns 0 entries"),
-        ("within", "ParameterError", "has steps 1 and not 0"),
-        ("missing", "ParameterError", "has world_size 2 and not 1"),
+        ("version", "ParameterError", "has version 1"),
+        ("keep", "ParameterError", "keep is 'all'"),
+        ("within", "ParameterError", "after 1 steps of a round"),
+        ("missing", "ParameterError", "lacks the part of rank1, rank2"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence(two, what, kind, text):

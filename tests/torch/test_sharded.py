@@ -1,5 +1,6 @@
 """The sharded topology, and gather beside it, on real gloo processes."""
 
+import re
 import sys
 
 import numpy as np
@@ -8,7 +9,8 @@ import torch
 
 import gradwire
 import sharded_jobs as jobs
-from gloo_ranks import GlooRanks
+from gloo_ranks import GlooRanks, RankError
+from gradwire.torch.pieces import PIECE
 from gradwire.torch.shards import Section, cut, pack, unpack
 
 TOPOLOGIES = ["sharded", "gather"]
@@ -156,6 +158,42 @@ def test_the_exchange_checks_its_own_mean_now_and_then(four):
 
 def test_blobs_of_any_length_arrive(four):
     assert only(four.run(jobs.letters))
+
+
+@pytest.mark.parametrize("how", ["all", "each"])
+def test_long_blobs_arrive_in_pieces_and_are_counted_to_the_byte(four, how):
+    """In the heads, in the room or a second collective, and in pieces, which carry nothing but the blobs."""
+    results = four.run(jobs.long_letters, how)
+    assert all(good for good, *_ in results)
+    for _, counted, due in results:
+        for sent, blobs in zip(counted, due, strict=True):
+            assert sent == 3 * 16 + blobs  # some rank's blob is always long, so that there is no room to fill
+
+
+def test_all_pieces_are_asked_for_before_one_is_sent(four):
+    """Or else the link carries one direction after the other (docs/slow-links.md)."""
+    for rank, calls in enumerate(four.run(jobs.order)):
+        assert [kind for kind, *_ in calls] == ["ask"] * 9 + ["send"] * 9
+        for kind in ("ask", "send"):
+            for other in {0, 1, 2, 3} - {rank}:
+                assert [size for k, peer, size in calls if (k, peer) == (kind, other)] == [PIECE, PIECE, 1]
+
+
+@pytest.mark.parametrize(
+    ("how", "leave", "text"),
+    [("all", "hangs", "Timed out"), ("each", "hangs", "Timed out"), ("each", "dies", "[Cc]losed|reset")],
+)
+def test_a_rank_that_leaves_after_the_heads_is_an_error_for_the_others_in_time(how, leave, text):
+    ranks = GlooRanks(3)
+    try:
+        with pytest.raises(RankError) as error:
+            ranks.run(jobs.leaves_before_pieces, how, leave, seconds=20)
+    finally:
+        ranks.close()
+    for rank in (0, 2):
+        kind, said = error.value.failures[rank]
+        assert kind == "RuntimeError"
+        assert re.search(text, said)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's count in /proc")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
 import torch.distributed as dist
 
-from gradwire.torch.agreement import ranks_that, wait_for
+from gradwire.torch.agreement import SilentStoreError, notes, ranks_that
 
 __all__ = ["name_the_absent"]
 
 PATIENCE = timedelta(seconds=10)
+_failed: Counter[str] = Counter()
 _OURS = re.compile(r"^(rank \d+ |the replicas )")
 _TIMED_OUT = re.compile(r"timed? ?-?out", re.IGNORECASE)
 
@@ -33,10 +35,14 @@ def name_the_absent(error: RuntimeError, where: str, ranks: Sequence[int]) -> Ru
     """
     if _OURS.match(str(error)):
         return error
+    _failed[where] += 1  # the store still has the notes of an earlier hook that failed at the same step
     try:
-        absent = wait_for(f"gradwire/failed/{where}", "here", ranks, PATIENCE)
-    except Exception:  # the store lives in another process, which may be gone as well
-        return error
+        present = notes(f"gradwire/failed/{_failed[where]}/{where}", "here", ranks, PATIENCE)
+    except SilentStoreError as silent:
+        return RuntimeError(
+            f"the exchange of {where} failed on rank {dist.get_rank()}, and {silent}. The transport said: {error}"
+        )
+    absent = [rank for rank in ranks if rank not in present]
     how = "did not take part in time" if _TIMED_OUT.search(str(error)) else "broke the connection"
     if not absent:
         return RuntimeError(

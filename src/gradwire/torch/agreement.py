@@ -8,6 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -18,7 +19,7 @@ from torch.distributed.distributed_c10d import _get_default_store, _world
 
 from gradwire.errors import ParameterError
 
-__all__ = ["SilentStoreError", "agree", "ranks_that", "wait_for"]
+__all__ = ["SilentStoreError", "agree", "notes", "own_group", "ranks_that"]
 
 ATTACH = timedelta(seconds=30)
 POLL = 0.05  # seconds between two looks into the store
@@ -53,13 +54,14 @@ def agree(facts: Mapping[str, str], ranks: Sequence[int], patience: timedelta | 
     patience = patience or ATTACH
     _attached[tuple(ranks)] += 1
     place = f"gradwire/attach/{_attached[tuple(ranks)]}"
-    absent = wait_for(place, json.dumps(dict(facts)), ranks, patience)
+    texts = notes(place, json.dumps(dict(facts)), ranks, patience)
+    absent = [rank for rank in ranks if rank not in texts]
     if absent:
         raise RuntimeError(
             f"{ranks_that(absent, 'has', 'have')} not attached gradwire within {patience.total_seconds():g} s; every "
             "rank must make the same hook at the same place of its script"
         )
-    theirs = [json.loads(text) for text in _texts(place, ranks)]
+    theirs = [json.loads(texts[rank]) for rank in ranks]
     for fact, first in theirs[0].items():
         for rank, other in zip(ranks, theirs, strict=True):
             if other.get(fact) != first:
@@ -69,44 +71,52 @@ def agree(facts: Mapping[str, str], ranks: Sequence[int], patience: timedelta | 
                 )
 
 
-def wait_for(place: str, text: str, ranks: Sequence[int], patience: timedelta) -> list[int]:
-    """Leave a text at a place of the store, and wait for those of the other ranks.
+def notes(place: str, text: str, ranks: Sequence[int], patience: timedelta) -> dict[int, str]:
+    """Leave a text at a place of the store, and read those of the other ranks.
 
     Returns:
-        the global ranks that left none within `patience`.
+        the texts of those that left one within `patience`, by global rank.
 
     Raises:
         SilentStoreError: the store does not answer. If its process is stopped, a question to it would wait for ever, so
             that a thread asks, which is left behind.
     """
-    answers: SimpleQueue[list[int] | None] = SimpleQueue()
-    Thread(target=_look, args=(answers, place, text, ranks, patience), name="gradwire-store", daemon=True).start()
+    answers: SimpleQueue[dict[int, str] | None] = SimpleQueue()
+
+    def look() -> None:
+        try:
+            found = _look(place, text, ranks, ranks, patience)
+            answers.put(found)
+            # If the store lives in this process, and its next line is an exception, the others want to have read first.
+            _look(f"{place}/read", "", ranks, list(found), patience)
+            answers.put(found)
+        except Exception:  # the store's process is gone
+            answers.put(None)
+
+    Thread(target=look, name="gradwire-store", daemon=True).start()
     try:
-        missing = answers.get(timeout=patience.total_seconds() + ANSWER)
+        found = answers.get(timeout=patience.total_seconds() + ANSWER)
+        if found is None:
+            raise SilentStoreError
+        with suppress(Empty):
+            answers.get(timeout=ANSWER)
+        return found
     except Empty:
-        missing = None
-    if missing is None:
-        raise SilentStoreError
-    return missing
+        raise SilentStoreError from None
 
 
-def _look(
-    answers: SimpleQueue[list[int] | None], place: str, text: str, ranks: Sequence[int], patience: timedelta
-) -> None:
-    try:
-        store: Any = _get_default_store()
-        keys = {rank: _key(place, ranks, rank) for rank in ranks}
-        store.set(keys[dist.get_rank()], text)
-        end = time.monotonic() + patience.total_seconds()
-        missing = list(ranks)
-        while missing:
-            missing = [rank for rank in missing if not store.check([keys[rank]])]
-            if not missing or time.monotonic() > end:
-                break
-            time.sleep(POLL)
-        answers.put(missing)
-    except Exception:  # its process is gone
-        answers.put(None)
+def _look(place: str, text: str, ranks: Sequence[int], wanted: Sequence[int], patience: timedelta) -> dict[int, str]:
+    store: Any = _get_default_store()
+    store.set(_key(place, ranks, dist.get_rank()), text)
+    end = time.monotonic() + patience.total_seconds()
+    found: dict[int, str] = {}
+    while True:
+        for rank in wanted:
+            if rank not in found and store.check([_key(place, ranks, rank)]):
+                found[rank] = store.get(_key(place, ranks, rank)).decode()
+        if len(found) == len(wanted) or time.monotonic() > end:
+            return found
+        time.sleep(POLL)
 
 
 def own_group(ranks: Sequence[int], timeout: timedelta) -> dist.ProcessGroup:
@@ -138,11 +148,6 @@ def ranks_that(ranks: Sequence[int], one: str, many: str) -> str:
     ('rank 3 has', 'ranks 1, 2 have')
     """
     return f"rank {ranks[0]} {one}" if len(ranks) == 1 else f"ranks {', '.join(map(str, ranks))} {many}"
-
-
-def _texts(place: str, ranks: Sequence[int]) -> list[str]:
-    store: Any = _get_default_store()
-    return [store.get(_key(place, ranks, rank)).decode() for rank in ranks]
 
 
 def _key(place: str, ranks: Sequence[int], rank: int) -> str:

@@ -214,6 +214,7 @@ class DDPHook:
             "version": STATE_VERSION,
             "world_size": world,
             "step": steps.step,
+            "sharded": int(self.topology == "sharded"),
             part_of(steps.topology.bytes.rank): part,
         }
 
@@ -240,6 +241,11 @@ class DDPHook:
         if self.resting or empty:
             return
         steps = self._registered()
+        if bool(state["sharded"]) != (self.topology == "sharded"):
+            raise ParameterError(
+                f"the state is of the {'sharded' if state['sharded'] else 'gather'} topology and this hook has "
+                f"{self.topology!r}; give topology= as it was (or compress(…, resume=state))"
+            )
         if keep not in ("sum", "mean"):
             raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
         rank, world = steps.topology.bytes.rank, steps.topology.bytes.world
@@ -256,7 +262,7 @@ class DDPHook:
             if theirs[0]["owned"].numel() != steps.topology.residual.numel():
                 raise ParameterError(
                     f"the state owns {theirs[0]['owned'].numel()} entries, this rank "
-                    f"{steps.topology.residual.numel()}; load it in the topology that it was saved in"
+                    f"{steps.topology.residual.numel()}; load the state of this model, made with the same settings"
                 )
             for name in self.variant.buffers:
                 steps.buffers.load(name, theirs[0][name])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -32,6 +32,7 @@ def compress(
     topology: str | None = None,
     warm_up: int | WarmUp | None = None,
     when: str = "pays",
+    resume: Mapping[str, Any] | None = None,
     say: Callable[[str], object] | None = print,
     **choices: Any,
 ) -> DDPHook:
@@ -51,6 +52,7 @@ def compress(
         topology: "gather" or "sharded".
         warm_up: steps, or a `WarmUp`; 0 is none.
         when: "pays", or "always" to compress whatever was measured.
+        resume: a state of the hook, to go on from with the topology (or the rest) of its run, whatever is measured now.
         say: what rank 0 calls with the text; None for silence.
         **choices: any other argument of `DDPHook`.
 
@@ -76,6 +78,9 @@ def compress(
     chosen = _codec(ratio, layout) if codec is None else gradwire.from_spec(codec) if isinstance(codec, str) else codec
     if warm_up is None:
         warm_up = WARM_UP if isinstance(getattr(chosen, "k", None), float) else 0
+    if resume is not None:
+        topology = "sharded" if resume.get("sharded") else "gather"
+        when = "always" if any(key.startswith("rank") for key in resume) else "never"
     hook = DDPHook(chosen, topology=topology or "gather", warm_up=warm_up, **choices)
     ranks = dist.get_process_group_ranks(model.process_group)
     agree({"arguments of compress": f"codec={chosen}, topology={topology}, when={when}"}, ranks)
@@ -84,15 +89,17 @@ def compress(
     speeds = measure(chosen, layout.n, model.process_group, device, group)
     buckets = 1 + -(-4 * layout.n // model.bucket_bytes_cap)
     advice = advise(max(1, layout.n), len(ranks), buckets, speeds)
-    pays = advice.choice != "dense" and layout.n > 0
+    pays = when == "pays" and advice.choice != "dense" and layout.n > 0
     if topology is None:
         hook.topology = min("gather", "sharded", key=advice.seconds.__getitem__)
     if when == "always" or pays:
         hook.register(model)
     else:
         hook.rest()
+    if resume is not None:
+        hook.load_state_dict(resume)
     if say is not None and dist.get_rank(group) == 0:
-        say(_text(hook, layout, speeds, advice, len(ranks)))
+        say(_text(hook, layout, speeds, advice, len(ranks), when))
     return hook
 
 
@@ -105,7 +112,7 @@ def _codec(ratio: float, layout: Layout) -> Codec:
     return codec_for_ratio(min(1e4, max(ratio, 32 * layout.n / bits)) if ratio >= 1 else ratio)
 
 
-def _text(hook: DDPHook, layout: Layout, speeds: Speeds, advice: Advice, world: int) -> str:
+def _text(hook: DDPHook, layout: Layout, speeds: Speeds, advice: Advice, world: int, when: str) -> str:
     """What was chosen and why."""
     trained = [p for p in layout.parameters if p.tensor.requires_grad]
     every = sum(p.size for p in trained)
@@ -114,9 +121,13 @@ def _text(hook: DDPHook, layout: Layout, speeds: Speeds, advice: Advice, world: 
     ratio = f"{4 * every / message:.3g}× smaller: {_size(message)} instead of {_size(4 * every)} a step and rank"
     of = f"{len(layout.compressed)} of {len(trained)} tensors compressed, the others dense"
     if hook.resting:
-        why = "there is one rank only" if world == 1 else "it would not be faster here" if layout.n else "all are small"
+        why = "there is one rank only" if world == 1 else "compression would not be faster here"
+        if not layout.n:
+            why = "all tensors are small"
+        elif when == "never":
+            why = "they did in the run that goes on"
         return (
-            f"gradwire: gradients stay dense, for {why}. Predicted for one exchange: {times}. "
+            f"gradwire: gradients stay dense: {why}. Predicted for one exchange: {times}. "
             f"{hook.codec} would be {ratio}. when='always' compresses nevertheless."
         )
     warm = f", warm-up of {hook.warm_up.steps} steps" if hook.warm_up.steps else ""
