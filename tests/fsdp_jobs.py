@@ -2,16 +2,20 @@
 
 import io
 import warnings
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import Shard
 from torch.nn.functional import cross_entropy
 
 import gradwire
 from ddp_jobs import batch, fingerprint
+from gradwire.torch import merge_states
 from gradwire.torch.fsdp import FSDPHook
 
 warnings.filterwarnings("ignore", module="torch.distributed")
@@ -40,7 +44,8 @@ def sharded(make=net, seed=0, kind="1d", nested=True, **fsdp):
     if kind == "1d":
         mesh, replicas = init_device_mesh("cpu", (world,)), None
     else:
-        whole = init_device_mesh("cpu", (2, world // 2), mesh_dim_names=("replicate", "shard"))
+        count = world if kind == "all replicas" else 2
+        whole = init_device_mesh("cpu", (count, world // count), mesh_dim_names=("replicate", "shard"))
         mesh = whole if kind == "native" else whole["shard"]
         replicas = None if kind == "native" else whole["replicate"].get_group()
     if nested:
@@ -75,10 +80,14 @@ def attach(codec, kind="1d", **settings):
     return model, FSDPHook(codec, replicas=replicas, small=200, **settings).register(model)
 
 
-def dense_gradients(rank, world, kind, nested, make, dtype):
+def dense_gradients(rank, world, kind, nested, make, how):
     """Largest difference of the gradients with dense messages from those of FSDP itself, over two steps."""
     make = {"net": net, "unused": WithUnused}[make]
-    fsdp = {"mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.float16)} if dtype == "float16" else {}
+    fsdp = {
+        "float32": {},
+        "float16": {"mp_policy": MixedPrecisionPolicy(reduce_dtype=torch.float16)},
+        "columns": {"shard_placement_fn": lambda p: Shard(1) if p.dim() == 2 and p.shape[1] % world == 0 else None},
+    }[how]
     plain, _ = sharded(make, kind="1d", nested=nested, **fsdp)
     hooked, replicas = sharded(make, kind=kind, nested=nested, **fsdp)
     hook = FSDPHook("identity", replicas=replicas).register(hooked)
@@ -127,6 +136,48 @@ def residuals(hook):
     return fingerprint([vector for seat in hook._seats for vector in seat.residual])
 
 
+def save(rank, world, kind, steps, folder):
+    """Train some steps and save the hook's state and the whole model."""
+    model, hook = attach("topk:k=0.05", kind, seed=3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(steps):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    torch.save(hook.state_dict(), Path(folder) / f"rank{rank}of{world}.pt")
+
+
+def load(rank, world, kind, old, keep, folder):
+    """Load the states of `old` ranks; this rank's then, and a print of the model after two more steps."""
+    model, hook = attach("topk:k=0.05", kind, seed=3)
+    states = [torch.load(Path(folder) / f"rank{r}of{old}.pt", weights_only=True) for r in range(old)]
+    hook.load_state_dict(merge_states(states), keep)
+    state = hook.state_dict()
+    numbers = {
+        name: {key: value.numpy() if isinstance(value, torch.Tensor) else value for key, value in kept.items()}
+        for name, kept in state[f"rank{rank}"].items()
+    }
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(2):
+        optimizer.zero_grad()
+        backward(model, rank, step)
+        optimizer.step()
+    return numbers, state["step"], fingerprint(full(model))
+
+
+def checkpointed(rank, world, kind, folder):
+    """Whether a distributed checkpoint of all ranks gives each its own state back, by way of a hook's fresh state."""
+    model, hook = attach("topk:k=0.05", kind, seed=3)
+    backward(model, rank, 0)
+    before = residuals(hook)
+    dcp.save({"hook": hook.state_dict()}, checkpoint_id=folder)
+    _, fresh = attach("topk:k=0.05", kind, seed=3)
+    state = {"hook": fresh.state_dict()}
+    dcp.load(state, checkpoint_id=folder)
+    fresh.load_state_dict(state["hook"])
+    return residuals(fresh) == before, residuals(hook) == before, fresh._step
+
+
 def conserve(rank, world, steps):
     """What gradients were given and what residuals remain, both as means over the ranks, for a fixed model."""
     model, hook = attach("topk:k=0.05", seed=3)
@@ -143,14 +194,9 @@ def conserve(rank, world, steps):
         for total, p in zip(due, twin.parameters(), strict=True):
             total += p.grad.double()
     kept = []
-    for seat, layer in zip(hook._seats, [m for m in model.modules() if isinstance(m, FSDPModule)][1:], strict=True):
-        rows = seat.residual.sent.view(world, -1)
-        at = 0
-        for p in layer.parameters():
-            size = -(-p.shape[0] // world) * (p.numel() // p.shape[0])
-            whole = rows[:, at : at + size].reshape(-1)[: p.numel()].view(p.shape)
-            kept.append(whole.double())
-            at += size
+    for name, p in twin.named_parameters():
+        left = hook.state_dict()[f"rank{rank}"].get(name)
+        kept.append(torch.zeros_like(p).double() if left is None else left["sent"].view(p.shape).double())
     worst = most = 0.0
     for total, one, left in zip(given, due, kept, strict=True):
         for tensor in (one, left):
@@ -185,7 +231,27 @@ def refuse(rank, world, what):
             attach("topk:k=0.1" if rank else "topk:k=0.2")
         elif what == "state":
             _, hook = attach("topk:k=0.1")
-            hook.load_state_dict(hook.state_dict() | {"sent": {"0.weight": torch.zeros(3)}})
+            state = hook.state_dict()
+            state[f"rank{rank}"] = {"0.weight": state[f"rank{rank}"]["0.weight"]}
+            hook.load_state_dict(state)
+        elif what == "size":
+            _, hook = attach("topk:k=0.1")
+            state = hook.state_dict()
+            state[f"rank{rank}"]["0.weight"]["sent"] = torch.zeros(3)
+            hook.load_state_dict(state)
+        elif what == "version":
+            _, hook = attach("topk:k=0.1")
+            hook.load_state_dict(hook.state_dict() | {"version": 1})
+        elif what == "keep":
+            _, hook = attach("topk:k=0.1")
+            hook.load_state_dict(hook.state_dict(), keep="all")
+        elif what == "parts":
+            _, hook = attach("topk:k=0.1")
+            hook.load_state_dict(hook.state_dict() | {"world_size": 2 * world})
+        elif what == "kind":
+            _, hook = attach("topk:k=0.1")
+            _, other = attach("topk:k=0.1", "replicas")
+            hook.load_state_dict(other.state_dict())
         elif what == "frozen":
             model, _ = attach("topk:k=0.1")
             model[2].weight.requires_grad_(False)

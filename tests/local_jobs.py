@@ -5,11 +5,14 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 from torch import nn
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 from torch.nn.functional import cross_entropy
 
 import gradwire
 from ddp_jobs import batch, fingerprint, net
+from gradwire.torch import merge_states
 from gradwire.torch.local import LocalUpdates
 
 EVERY = 3
@@ -57,8 +60,8 @@ def train(rank, world, topology, steps, codec=CODEC, stop=None, folder=None):
                 owner.load_state_dict(state)
         one_step(rank, step, model, optimizer)
         assert updates.step() == ((step + 1) % EVERY == 0)
-    state = updates.state_dict()
-    return fingerprint(model.parameters()), fingerprint(state["residuals"].values()), fingerprint([state["owned"]])
+    part = updates.state_dict()[f"rank{rank}"]
+    return fingerprint(model.parameters()), fingerprint(part["residuals"].values()), fingerprint([part["owned"]])
 
 
 def against_definition(rank, world, topology):
@@ -182,7 +185,7 @@ def load_states(rank, world, topology, old, folder, keep):
     """Load the states of `old` ranks: this rank's state then, a print of the model, and of a round trained on."""
     model, optimizer, updates = begin(topology, "topk:k=0.05")
     states = [torch.load(Path(folder) / f"of{old}rank{r}.pt", weights_only=True) for r in reversed(range(old))]
-    updates.load_states(states, keep)
+    updates.load_state_dict(merge_states(states), keep)
     residual = [vector.numpy().copy() for vector in updates._residual]
     loaded = fingerprint(model.parameters())
     for step in range(EVERY):
@@ -212,16 +215,21 @@ def refuse(rank, world, what):
             one_step(rank, 0, model, optimizer)
             updates.step()
             state = updates.state_dict()
+            part = state.pop(f"rank{rank}")
             if what == "rank":
-                updates.load_state_dict(state | {"rank": 1 - rank})
+                updates.load_state_dict(state | {f"rank{1 - rank}": part})
+            elif what == "version":
+                updates.load_state_dict(state | {"version": 1})
+            elif what == "keep":
+                updates.load_state_dict(state | {f"rank{rank}": part}, keep="all")
             elif what == "name":
-                updates.load_state_dict(state | {"residuals": {"0.weight": torch.zeros(3)}})
+                updates.load_state_dict(state | {f"rank{rank}": part | {"residuals": {"0.weight": torch.zeros(3)}}})
             elif what == "owned":
-                updates.load_state_dict(state | {"owned": torch.zeros(0)})
+                updates.load_state_dict(state | {f"rank{rank}": part | {"owned": torch.zeros(0)}})
             elif what == "within":
-                updates.load_states([state | {"rank": r} for r in range(world)])
+                updates.load_state_dict(state | {"world_size": 1, "rank0": part})
             elif what == "missing":
-                updates.load_states([state | {"rank": r, "steps": 0} for r in range(world)][:1])
+                updates.load_state_dict(state | {"world_size": 3, "steps": 0, "rank0": part})
     except (gradwire.ParameterError, RuntimeError) as error:
         return type(error).__name__, str(error)
     return None
@@ -237,5 +245,36 @@ def saved_state(rank, world):
     torch.save(state, file)
     file.seek(0)
     loaded = torch.load(file, weights_only=True)
-    kinds = {type(value).__name__ for value in state.values()}
-    return kinds, sorted(loaded["residuals"]), loaded["steps"], loaded["round"]
+    part = loaded[f"rank{rank}"]
+    kinds = {type(value).__name__ for value in [*state.values(), *state[f"rank{rank}"].values()]}
+    return kinds, sorted(part["residuals"]), loaded["steps"], loaded["round"]
+
+
+def checkpointed(rank, world, topology, folder):
+    """Whether a distributed checkpoint, made one file, gives each rank its own; and the error of a fresh dictionary."""
+    model, optimizer, updates = begin(topology)
+    for step in range(EVERY + 1):
+        one_step(rank, step, model, optimizer)
+        updates.step()
+    dcp.save(updates.state_dict(), checkpoint_id=folder)
+    file = Path(folder) / "all.pt"
+    if rank == 0:
+        dcp_to_torch_save(folder, file)
+    dist.barrier()
+    _, _, other = begin(topology)
+    other.load_state_dict(torch.load(file, weights_only=True))
+    same = everything(other) == everything(updates) and other.steps_in_round == 1
+    _, _, fresh = begin(topology)
+    state = fresh.state_dict()
+    dcp.load(state, checkpoint_id=folder)
+    try:
+        fresh.load_state_dict(state)
+    except gradwire.ParameterError as error:
+        return same, str(error)
+    return same, None
+
+
+def everything(updates):
+    """A print of all that is kept."""
+    outer = [value for kept in updates.outer.state_dict()["state"].values() for value in kept.values()]
+    return fingerprint([*updates._residual, *updates._start.values(), *updates._statistics.values(), *outer])

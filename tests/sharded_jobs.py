@@ -1,5 +1,10 @@
 """What the ranks do in the tests of the sharded topology. Every job is called as job(rank, world, …) on all ranks."""
 
+import os
+import time
+from datetime import timedelta
+
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -8,6 +13,7 @@ from ddp_jobs import _written, fingerprint
 from gradwire import Rng
 from gradwire.torch.exchange import Exchange
 from gradwire.torch.gathered import Gathered
+from gradwire.torch.pieces import PIECE, swap
 from gradwire.torch.replicas import check_replicas
 from gradwire.torch.sharded import Sharded
 from gradwire.torch.shards import Section, cut, pack
@@ -123,6 +129,60 @@ def letters(rank, world):
         got = exchange.to_all(round, 0, 0, blob(rank, 1, round))
         good = good and [bytes(one) for one in got] == [blob(other, 1, round) for other in range(world)]
     return good
+
+
+def long_letters(rank, world, how):
+    """Blobs of many pieces, of none, and of different lengths a rank, in turn with short ones.
+
+    Returns whether each came as it was, the bytes counted and the bytes that this rank's blobs have for others.
+    """
+    exchange, good, counted, due = Exchange(dist.new_group(backend="gloo")), True, [], []
+    sizes = [3 * PIECE + 7, 5, PIECE, PIECE + 1, 0, 2 * PIECE]
+
+    def blob(sender, receiver, round):
+        size = sizes[(sender + round) % len(sizes)] + (receiver if how == "each" else 0)
+        return np.random.default_rng([sender, receiver if how == "each" else 0, round]).bytes(size)
+
+    for round in range(len(sizes)):
+        before, mine = exchange.sent_bytes, [blob(rank, other, round) for other in range(world)]
+        got = exchange.to_each(round, 0, 0, mine) if how == "each" else exchange.to_all(round, 0, 0, mine[0])
+        good = good and [bytes(one) for one in got] == [blob(other, rank, round) for other in range(world)]
+        counted.append(exchange.sent_bytes - before)
+        due.append(sum(len(one) for other, one in enumerate(mine) if other != rank))
+    return good, counted, due
+
+
+def order(rank, world):
+    """What `swap` asks for and sends, in order: (kind, rank, bytes)."""
+    calls = []
+
+    def noting(kind, call, peer):
+        def run(tensor, **settings):
+            calls.append((kind, settings[peer], tensor.numel()))
+            return call(tensor, **settings)
+
+        return run
+
+    receive, send = dist.irecv, dist.isend
+    dist.irecv, dist.isend = noting("ask", receive, "group_src"), noting("send", send, "group_dst")
+    try:
+        data = [np.full(2 * PIECE + 1, rank, np.uint8) for _ in range(world)]
+        swap(data, [np.empty_like(one) for one in data], dist.new_group(backend="gloo"))
+    finally:
+        dist.irecv, dist.isend = receive, send
+    return calls
+
+
+def leaves_before_pieces(rank, world, how, leave):
+    """Rank 1 hangs, or dies, after the heads of a long exchange; the time-out is 2 seconds."""
+    exchange = Exchange(dist.new_group(backend="gloo", timeout=timedelta(seconds=2)))
+    if rank == 1:
+        exchange._swap = lambda *args: os._exit(7) if leave == "dies" else [time.sleep(5)] * world
+    begin, blob = time.monotonic(), bytes(2 * PIECE)
+    try:
+        exchange.to_all(0, 0, 0, blob) if how == "all" else exchange.to_each(0, 0, 0, [blob] * world)
+    finally:
+        assert rank == 1 or time.monotonic() - begin < 4
 
 
 def overflow_at_owner(rank, world):

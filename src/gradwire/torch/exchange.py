@@ -1,4 +1,4 @@
-"""Messages between ranks as uint8 collectives; every rank learns from one head a rank whether all can go on."""
+"""Messages between ranks as bytes; every rank learns from one head a rank whether all can go on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 
 from gradwire.torch.collectives import all_gather
+from gradwire.torch.pieces import PIECE, Bytes, swap
 
 __all__ = ["FAILED", "NOT_FINITE", "READY", "Exchange"]
 
 READY, NOT_FINITE, FAILED = 0, 1, 2
 HEAD = 4  # u32 each: time, slot, status, length
-Bytes = npt.NDArray[np.uint8]
 
 
 class Exchange:
@@ -26,7 +26,7 @@ class Exchange:
     ranks see, so they agree on it without asking again.
 
     What is received are views of memory of the slot: the next call of the same kind with the same slot overwrites
-    it. It grows to the longest need and is then reused.
+    it. It grows to the longest need and is then reused. What a rank has for itself is given back as it is.
 
     Args:
         group: a gloo group that carries nothing else at the same time.
@@ -48,8 +48,9 @@ class Exchange:
         """Send the blob to every rank; get every rank's, this one's too, in rank order.
 
         One collective: a head and room for the blob, as long as the longest rank needed last time and a little more,
-        if the need changes. What does not fit follows in a second collective. All ranks see the same heads, so they
-        agree on the room without asking.
+        if the need changes. What does not fit follows: in a second collective, or if it is long in pieces from rank
+        to rank, which fill the link in both directions. Where blobs are long there is no room, and all is pieces. All
+        ranks see the same heads, so they agree on all this without asking.
 
         Raises:
             RuntimeError: a rank failed, or is at another time or slot.
@@ -60,21 +61,30 @@ class Exchange:
         rows = self._gather("all", slot, size, self._head(time, slot, status, len(data)), data[:room])
         heads = np.stack([np.frombuffer(row[: 4 * HEAD], "<u4") for row in rows])
         ready = self._all_ready(heads)
-        longest = int(heads[:, 3].max())
+        lengths = heads[:, 3].tolist()
+        longest = max(lengths)
         self._rooms[slot] = _Room.after(longest, self._rooms.get(slot))
         if not ready:
             return None
-        blobs = [row[4 * HEAD : 4 * HEAD + length] for row, length in zip(rows, heads[:, 3].tolist(), strict=True)]
-        if longest > room:
+        if longest <= room:
+            return [row[4 * HEAD : 4 * HEAD + length] for row, length in zip(rows, lengths, strict=True)]
+        if longest - room <= PIECE:
             rest = self._gather("rest", slot, longest - room, data[room:])
-            blobs = [memoryview(bytes(a) + bytes(b)) for a, b in zip(blobs, rest, strict=True)]
-            blobs = [joined[:length] for joined, length in zip(blobs, heads[:, 3].tolist(), strict=True)]
-        return blobs
+        else:
+            sent = self._outgoing(max(0, len(data) - room))
+            _fill(sent, [data[room:]])
+            rest = self._swap("rest", slot, [sent] * self.world, [max(0, length - room) for length in lengths])
+            rest[self.rank] = data[room:]
+        if room:
+            rest = [memoryview(bytes(row[4 * HEAD :]) + bytes(tail)) for row, tail in zip(rows, rest, strict=True)]
+        return [joined[:length] for joined, length in zip(rest, lengths, strict=True)]
 
     def to_each(
         self, time: int, slot: int, status: int, blobs: Sequence[bytes | memoryview]
     ) -> list[memoryview] | None:
         """Send blob j to rank j; get the blob of every rank for this one, in rank order.
+
+        The heads are one collective; the blobs follow from rank to rank, for nobody knows the lengths of other pairs.
 
         Raises:
             RuntimeError: a rank failed, or is at another time or slot.
@@ -87,18 +97,16 @@ class Exchange:
         theirs = heads.numpy().view("<u4").reshape(self.world, HEAD)
         if not self._all_ready(theirs):
             return None
-        incoming = theirs[:, 3].tolist()
+        lengths[self.rank] = 0
         sent = self._outgoing(sum(lengths))
-        _fill(sent, blobs)
-        received = self._incoming("each", slot, sum(incoming))
-        dist.all_to_all_single(torch.from_numpy(received), torch.from_numpy(sent), incoming, lengths, group=self.group)
-        self.sent_bytes += sum(lengths) - lengths[self.rank]
-        ends = np.cumsum(incoming, dtype=np.int64).tolist()
-        return [received.data[end - length : end] for end, length in zip(ends, incoming, strict=True)]
+        _fill(sent, [blob[:length] for blob, length in zip(blobs, lengths, strict=True)])
+        received = self._swap("each", slot, np.split(sent, np.cumsum(lengths)[:-1]), theirs[:, 3].tolist())
+        received[self.rank] = memoryview(blobs[self.rank])
+        return received
 
     def _room_of(self, slot: int) -> int:
         room = self._rooms.get(slot)
-        return room.needed + room.spare if room else 0
+        return room.needed + room.spare if room and room.needed <= PIECE else 0
 
     def _head(self, time: int, slot: int, status: int, length: int) -> Bytes:
         return np.array([time % 2**32, slot, status, length], "<u4").view(np.uint8)
@@ -111,6 +119,14 @@ class Exchange:
         all_gather(torch.from_numpy(received), torch.from_numpy(sent), self.group)
         self.sent_bytes += (self.world - 1) * size
         return [received.data[r * size : (r + 1) * size] for r in range(self.world)]
+
+    def _swap(self, kind: str, slot: int, outgoing: Sequence[Bytes], lengths: Sequence[int]) -> list[memoryview]:
+        """Send each rank its part, and get lengths[j] bytes of rank j; nothing is sent to this rank itself."""
+        due = [0 if rank == self.rank else length for rank, length in enumerate(lengths)]
+        received = self._incoming(kind, slot, sum(due))
+        parts = np.split(received, np.cumsum(due)[:-1])
+        self.sent_bytes += swap(outgoing, parts, self.group)
+        return [part.data for part in parts]
 
     def _outgoing(self, size: int) -> Bytes:
         self._sent = _grown(self._sent, size)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from math import nan
 from typing import Any
 
@@ -13,29 +12,21 @@ import torch.distributed as dist
 from torch import nn
 from torch.autograd.variable import Variable
 from torch.distributed.fsdp import FSDPModule
-from torch.distributed.fsdp._fully_shard._fsdp_api import ReduceScatter
 
 import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
 from gradwire.torch.agreement import agree
 from gradwire.torch.collectives import gather_numbers
-from gradwire.torch.sharded import Sharded
-from gradwire.torch.shards import Residual, Section, Segment, cut
+from gradwire.torch.fsdp_layout import pieces_of, shard_group
+from gradwire.torch.fsdp_seats import ReduceScatterSeat, ReplicasSeat, Seat
+from gradwire.torch.fsdp_state import Kept
+from gradwire.torch.states import part_of, parts
+from gradwire.torch.units import Scratch
 
 __all__ = ["FSDPHook"]
 
-STATE_VERSION = 1
-DENSE = gradwire.Identity()
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A parameter in a reduced shard: its name, and how many entries each rank holds, padding included."""
-
-    name: str
-    size: int
-    dense: bool
+STATE_VERSION = 2
 
 
 class FSDPHook:
@@ -90,7 +81,9 @@ class FSDPHook:
         self.error_feedback = error_feedback
         self.skipped = 0
         """Backward passes whose gradients were not finite on some rank."""
-        self._seats: list[_Seat] = []
+        self.scratch = Scratch()
+        """Memory for the vector of one module at a time."""
+        self._seats: list[Seat] = []
         self._step = 0
         self._spoilt = False
         self._task = -1
@@ -108,7 +101,7 @@ class FSDPHook:
         if not modules:
             raise ParameterError("the model has no FSDP2 module; call fully_shard on it first")
         self._model = model
-        pieces = {name: _pieces(model, module, self.small) for name, module in modules}
+        pieces = {name: pieces_of(model, module, self.small) for name, module in modules}
         agree(
             {
                 "gradwire version": gradwire.__version__,
@@ -125,12 +118,16 @@ class FSDPHook:
         for index, (name, module) in enumerate(modules):
             if not pieces[name]:
                 continue
-            shards = _shard_group(module, name)
+            shards = shard_group(module, name)
             group = self.replicas or shards
             shared = twins[id(group)] = twins.get(id(group)) or gloo_twin(group)
             # Zeros for parameters without a gradient: the seat is not told which of them are left out.
             module.set_reduce_scatter_unused_params(True)
-            seat = (_ReduceScatter if self.replicas is None else _Replicas)(self, index, pieces[name], shared)
+            seat = (
+                ReduceScatterSeat(self, index, pieces[name], shared)
+                if self.replicas is None
+                else ReplicasSeat(self, index, pieces[name], shared, dist.get_rank(shards))
+            )
             seat.sit(module)
             self._seats.append(seat)
         return self
@@ -173,141 +170,53 @@ class FSDPHook:
     def state_dict(self) -> dict[str, Any]:
         """Return the step counter and this rank's residuals: tensors and numbers only; each rank saves its own.
 
-        A residual is that of all parameters that FSDP reduces together, under the first one's name: of what was sent,
-        and of what is owned (not empty over replicas).
+        Residuals are by parameter, flat, in the order of the whole parameter and not of FSDP's shards. The rank's part
+        has a key of its own, so that the states of all ranks fit in one (`merge_states`, or a distributed checkpoint).
         """
         return {
             "version": STATE_VERSION,
-            "rank": dist.get_rank(),
             "world_size": dist.get_world_size(),
             "step": self._step,
-            "sent": {seat.name: seat.residual.sent.clone() for seat in self._seats},
-            "owned": {seat.name: seat.residual.owned.clone() for seat in self._seats},
+            part_of(dist.get_rank()): {kept.name: kept.state() for kept in self._kept()},
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state_dict of the same rank, with the same bits as if training had never stopped.
+    def load_state_dict(self, state: Mapping[str, Any], keep: str = "sum") -> None:
+        """Go on from a state, with the same bits as if training had never stopped.
+
+        From a run with another number of ranks, take the states of all of them as one (`merge_states`). With R' ranks
+        now that send the same entries, and R before: sender j gets the residuals of the old senders j, j + R', …, so
+        that the sum is kept (exactly where R' grows, else up to float32 rounding); the owners' residuals are handed to
+        the new owners. The sum is what is owed if the learning rate grows with the number of ranks; if it does not,
+        `keep="mean"` scales by R'/R.
 
         Raises:
-            ParameterError: a state of another version, rank, world size or model.
+            ParameterError: a state of another version, model or kind of seat, or of a mesh of another shape with
+                equally many ranks; parts of the old ranks are missing. Nothing is changed then.
         """
-        mine = {"version": STATE_VERSION, "rank": dist.get_rank(), "world_size": dist.get_world_size()}
-        for key, value in mine.items():
-            if state[key] != value:
+        if state.get("version") != STATE_VERSION:
+            raise ParameterError(f"the state has version {state.get('version')}, this is version {STATE_VERSION}")
+        if keep not in ("sum", "mean"):
+            raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
+        world = dist.get_world_size()
+        same = int(state["world_size"]) == world
+        theirs = parts(state, dist.get_rank(), world)
+        mine = list(self._kept())
+        for part in theirs:
+            odd = sorted({kept.name for kept in mine} ^ set(part))
+            if odd:
                 raise ParameterError(
-                    f"the state has {key} {state[key]}, this process has {value}; "
-                    "load on each rank the state that the same rank saved"
+                    f"the state and the model differ in the compressed parameters {', '.join(odd)}; load the state of "
+                    "this model, made with the same `small`"
                 )
-        for key in ("sent", "owned"):
-            theirs = {name: tensor.numel() for name, tensor in state[key].items()}
-            if theirs != {seat.name: getattr(seat.residual, key).numel() for seat in self._seats}:
-                raise ParameterError(f"the state's {key} residuals do not fit the model; load the state of this model")
-        for seat in self._seats:
-            seat.residual = Residual(state["sent"][seat.name].clone(), state["owned"][seat.name].clone())
+        for kept in mine:
+            kept.check([part[kept.name] for part in theirs], same)
+        for kept in mine:
+            kept.load([part[kept.name] for part in theirs], same, keep)
         self._step = int(state["step"])
 
-
-class _Seat:
-    """What both seats have: the exchange of one FSDP module's parameters, and its residuals."""
-
-    def __init__(self, hook: FSDPHook, index: int, pieces: Sequence[_Piece], group: dist.ProcessGroup) -> None:
-        self.hook = hook
-        self.name = pieces[0].name
-        self.size = sum(piece.size for piece in pieces)
-        self.sharded = Sharded(
-            self.shards(pieces, dist.get_world_size(group)),
-            group,
-            seed=gradwire.Rng(hook.seed).child(index).seed,
-            error_feedback=hook.error_feedback,
-        )
-        self.residual = self.sharded.start()
-        self.proposed: Residual | None = None
-
-    def shards(self, pieces: Sequence[_Piece], world: int) -> list[list[Segment]]:
-        """Which rank of the seat's group owns what."""
-        raise NotImplementedError
-
-    def sit(self, module: FSDPModule) -> None:
-        """Take the seat in the module."""
-        raise NotImplementedError
-
-    def sections(self, pieces: Sequence[_Piece]) -> list[Section]:
-        """One shard as sections: neighbours with one codec still are parts of their own."""
-        return [Section(DENSE if piece.dense else self.hook.codec, (piece.size,)) for piece in pieces]
-
-    def check(self, entries: int, due: int) -> None:
-        """Refuse a vector that is not made of the parameters that were there at registration."""
-        if entries != due:
-            raise RuntimeError(
-                f"FSDP reduces {entries} entries of the module of {self.name}, {due} are due; parameters must keep "
-                "their shapes and requires_grad after FSDPHook.register"
-            )
-
-
-class _Replicas(_Seat):
-    """The hook after the reduce-scatter: averages this rank's shard over the replicas."""
-
-    def shards(self, pieces: Sequence[_Piece], world: int) -> list[list[Segment]]:
-        return cut(self.sections(pieces), world)
-
-    def sit(self, module: FSDPModule) -> None:
-        module.set_all_reduce_hook(self.average)
-
-    def average(self, reduced: torch.Tensor) -> None:
-        """Replace the reduced shard by its mean over the replicas."""
-        step = self.hook.begin()
-        self.check(reduced.numel(), self.size)
-        done = self.sharded.exchange(step, reduced.detach().to("cpu", torch.float32), self.residual)
-        if done.mean is None:
-            self.hook.spoil()
-            reduced.fill_(nan)
-        else:
-            self.proposed = done.residual
-            reduced.copy_(done.mean)
-
-
-class _ReduceScatter(_Seat, ReduceScatter):
-    """The reduce-scatter itself: the input is rank 0's shard of every parameter, then rank 1's, and so on."""
-
-    def shards(self, pieces: Sequence[_Piece], world: int) -> list[list[Segment]]:
-        (one,) = cut(self.sections(pieces), 1)
-        return [
-            [Segment(rank * self.size + s.start, rank * self.size + s.stop, s.codec) for s in one]
-            for rank in range(world)
-        ]
-
-    def sit(self, module: FSDPModule) -> None:
-        module.set_custom_reduce_scatter(self)
-
-    def allocate(self, size: Sequence[int | torch.SymInt], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-        """Memory for FSDP's input and output."""
-        return torch.empty(*size, dtype=dtype, device=device)
-
-    def __call__(
-        self,
-        output_tensor: torch.Tensor,
-        input_tensor: torch.Tensor,
-        group: dist.ProcessGroup,
-        op: Any,
-        async_op: bool = False,
-    ) -> None:
-        """Reduce the input over the ranks; the output is this rank's shard of the mean, or of the sum."""
-        step = self.hook.begin()
-        if op not in (dist.ReduceOp.AVG, dist.ReduceOp.SUM):
-            raise RuntimeError(
-                f"FSDP asks for {op}; with a divide factor of your own, call set_force_sum_reduction_for_comms(True)"
-            )
-        self.check(input_tensor.numel(), self.sharded.n)
-        x = input_tensor.detach().to("cpu", torch.float32)
-        mean, sent, _ = self.sharded.reduce(step, x, self.residual.sent)
-        if mean is None:
-            self.hook.spoil()
-            output_tensor.fill_(nan)
-            return
-        if op == dist.ReduceOp.SUM:
-            mean *= self.sharded.bytes.world
-        self.proposed = self.residual._replace(sent=sent)
-        output_tensor.copy_(mean)
+    def _kept(self) -> Iterator[Kept]:
+        for seat in self._seats:
+            yield from seat.kept()
 
 
 def gloo_twin(group: dist.ProcessGroup) -> dist.ProcessGroup:
@@ -315,45 +224,3 @@ def gloo_twin(group: dist.ProcessGroup) -> dist.ProcessGroup:
     ranks = dist.get_process_group_ranks(group)
     twin: dist.ProcessGroup = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
     return twin
-
-
-def _parameter_group(module: FSDPModule) -> Any:
-    """FSDP2's record of the parameters that it reduces together; None if the module has none of its own.
-
-    PyTorch has no public way to their order in the reduced vector; `_Seat.check` compares the size at each use.
-    """
-    groups = module._get_fsdp_state()._fsdp_param_groups
-    if len(groups) > 1:
-        raise ParameterError("an FSDP module with several meshes has no seat for a hook; use one mesh for a module")
-    return groups[0] if groups else None
-
-
-def _pieces(model: nn.Module, module: FSDPModule, small: int) -> list[_Piece]:
-    """The trainable parameters of the module in the order in which FSDP2 lays them side by side."""
-    group = _parameter_group(module)
-    names = {id(part): name for name, part in model.named_modules()}
-    pieces = []
-    for parameter in group.fsdp_params if group else ():
-        if parameter.sharded_param.requires_grad:
-            info = parameter._module_info
-            prefix = names[id(info.module)]
-            shape = parameter._orig_size
-            pieces.append(
-                _Piece(
-                    f"{prefix}.{info.param_name}" if prefix else info.param_name,
-                    parameter.padded_sharded_param_size.numel(),
-                    len(shape) < 2 or shape.numel() < small,
-                )
-            )
-    return pieces
-
-
-def _shard_group(module: FSDPModule, name: str) -> dist.ProcessGroup:
-    info = _parameter_group(module).mesh_info
-    group: dist.ProcessGroup | None = getattr(info, "shard_process_group", None)
-    if group is None or getattr(info, "replicate_process_group", None) is not None:
-        raise ParameterError(
-            f"{name or 'the root module'} is not sharded over a one-dimensional mesh; give fully_shard the mesh of the "
-            "shards alone, and FSDPHook(replicas=…) the group of the replicas"
-        )
-    return group

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,12 @@ from gradwire.torch.gathered import Gathered
 from gradwire.torch.replicas import check_replicas
 from gradwire.torch.sharded import Exchanged, Sharded
 from gradwire.torch.shards import Residual, cut
+from gradwire.torch.states import part_of, parts, redraw
 from gradwire.torch.weights import Weights
 
 __all__ = ["LocalStats", "LocalUpdates"]
 
-STATE_VERSION = 1
+STATE_VERSION = 2
 
 
 def nesterov(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
@@ -186,10 +188,7 @@ class LocalUpdates:
         else:
             self._move(done.mean)
         self._residual = done.residual
-        for name, p in self.weights.parameters.items():
-            p.copy_(self._start[name])
-        for name, buffer in self.weights.statistics.items():
-            buffer.copy_(self._statistics[name])
+        self._follow()
         self._count(done)
         self._round += 1
         self._steps = 0
@@ -215,6 +214,14 @@ class LocalUpdates:
         for name, buffer in self._statistics.items():
             buffer.copy_(self.weights.places[name].of(mean).view_as(buffer))
 
+    @torch.no_grad()
+    def _follow(self) -> None:
+        """Set the model to the start of the round."""
+        for name, p in self.weights.parameters.items():
+            p.copy_(self._start[name])
+        for name, buffer in self.weights.statistics.items():
+            buffer.copy_(self._statistics[name])
+
     def _check(self, when: str) -> None:
         check_replicas([*self._start.values(), *self._statistics.values()], self._group, f"the model {when}")
 
@@ -234,111 +241,86 @@ class LocalUpdates:
     def state_dict(self) -> dict[str, Any]:
         """Return what this rank needs to go on: tensors and numbers only.
 
-        Each rank saves its own, together with its model and its inner optimizer: within a round they differ.
-        Residuals are flat and by parameter name; `owned` is that of the shard that this rank owns.
+        Each rank saves its own, together with its model and its inner optimizer: within a round they differ. The rank's
+        part has a key of its own, so that the states of all ranks fit in one (`merge_states`, or a distributed
+        checkpoint). Residuals are flat and by parameter name; `owned` is that of the shard that this rank owns.
         """
+        outer = deepcopy(self.outer.state_dict())  # PyTorch gives the tensors that the next step changes
         return {
             "version": STATE_VERSION,
-            "rank": self._topology.bytes.rank,
             "world_size": self._topology.bytes.world,
             "round": self._round,
             "steps": self._steps,
-            "start": {name: p.detach().clone() for name, p in self._start.items()},
-            "statistics": {name: buffer.clone() for name, buffer in self._statistics.items()},
-            "outer": self.outer.state_dict(),
-            "residuals": self.weights.by_name(self._residual.sent),
-            "owned": self._residual.owned.clone(),
+            part_of(self._topology.bytes.rank): {
+                "start": {name: p.detach().clone() for name, p in self._start.items()},
+                "statistics": {name: buffer.clone() for name, buffer in self._statistics.items()},
+                "outer": outer,
+                "outer_tensors": _tensors(outer),
+                "residuals": self.weights.by_name(self._residual.sent),
+                "owned": self._residual.owned.clone(),
+            },
         }
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state of the same rank; with model and inner optimizer loaded too, with the same bits.
+    def load_state_dict(self, state: Mapping[str, Any], keep: str = "sum") -> None:
+        """Go on from a state; with model and inner optimizer loaded too, with the same bits as if never stopped.
+
+        From a run with another number of ranks, take the states of all of them as one (`merge_states`), saved at the
+        end of a round: rank j gets the residuals of the old ranks j, j + W', j + 2W', …, W' ranks being there now, so
+        that the sum over the ranks is kept (exactly where W' grows, else up to float32 rounding); the owners' residuals
+        are handed to the new owners. The sum is what is owed if the learning rate grows with the number of ranks; if
+        it does not, `keep="mean"` scales by W'/W. The inner optimizer's state is the caller's to load from any rank.
+
+        At the end of a round the parameters and statistics of the model are set, too.
 
         Raises:
-            ParameterError: a state of another version, rank, world size, topology or model.
+            ParameterError: a state of another version, topology or model; of another number of ranks and within a
+                round; parts of the old ranks are missing.
         """
-        bytes = self._topology.bytes
-        mine = {"version": STATE_VERSION, "rank": bytes.rank, "world_size": bytes.world}
-        for key, value in mine.items():
-            if state[key] != value:
-                raise ParameterError(
-                    f"the state has {key} {state[key]}, this process has {value}; load on each rank the state that the "
-                    "same rank saved, or all of them with load_states"
-                )
-        if state["owned"].numel() != self._residual.owned.numel():
-            raise ParameterError(
-                f"the state owns {state['owned'].numel()} entries, this rank {self._residual.owned.numel()}; load the "
-                "state in the topology, and with the `small`, that it was saved in"
-            )
-        self._load_common(state)
-        self._residual = Residual(self.weights.flatten(state["residuals"]), state["owned"].detach().clone())
-        self._steps = int(state["steps"])
-
-    def load_states(self, states: Sequence[Mapping[str, Any]], keep: str = "sum") -> None:
-        """Go on from the states of all ranks of a run with another number of ranks; each rank loads all of them.
-
-        Rank j takes the residuals of the old ranks j, j + W', j + 2W', … as one, W' ranks being there now, so the sum
-        over the ranks is kept (exactly where W' grows, else up to float32 rounding). The owners' residuals are cut
-        anew at the new borders, exactly. The sum is what is owed if the learning rate grows with the number of
-        ranks; if it does not, `keep="mean"` scales by W'/W, and the mean over the ranks is kept.
-
-        The states must stand at the end of a round; the model gets its parameters from them, and the inner
-        optimizer's state is the caller's to load from any of the ranks.
-
-        Raises:
-            ParameterError: states that are not of all ranks of one run, at one and the same round's end, in this
-                topology and of this model.
-        """
-        states = sorted(states, key=lambda state: int(state["rank"]))
-        self._check_states(states)
+        if state.get("version") != STATE_VERSION:
+            raise ParameterError(f"the state has version {state.get('version')}, this is version {STATE_VERSION}")
         if keep not in ("sum", "mean"):
             raise ParameterError(f"keep is {keep!r}; give 'sum' or 'mean'")
         rank, world = self._topology.bytes.rank, self._topology.bytes.world
-        sent = torch.zeros(self.weights.n)
-        for state in states[rank::world]:
-            sent += self.weights.flatten(state["residuals"])
-        if keep == "mean":
-            sent *= world / len(states)
-        self._load_common(states[0])
-        self._residual = Residual(sent, self._cut_anew([state["owned"] for state in states]))
-        self._steps = 0
-        with torch.no_grad():
-            for name, p in self.weights.parameters.items():
-                p.copy_(self._start[name])
-            for name, buffer in self.weights.statistics.items():
-                buffer.copy_(self._statistics[name])
-
-    def _check_states(self, states: Sequence[Mapping[str, Any]]) -> None:
-        for rank, state in enumerate(states):
-            mine = {"version": STATE_VERSION, "rank": rank, "world_size": len(states), "steps": 0}
-            for key, value in {**mine, "round": states[0]["round"]}.items():
-                if state[key] != value:
-                    raise ParameterError(
-                        f"state {rank} of {len(states)} has {key} {state[key]} and not {value}; give the states of all "
-                        "ranks, saved at the end of one round (steps_in_round is 0)"
-                    )
-        owned = sum(state["owned"].numel() for state in states)
-        due = self.weights.n if isinstance(self._topology, Sharded) else 0
-        if not states or owned != due:
+        theirs, old = parts(state, rank, world), int(state["world_size"])
+        if old != world and state["steps"]:
             raise ParameterError(
-                f"the {len(states)} states own {owned} entries together, {due} are due; load the states of all ranks "
-                "in the topology that they were saved in"
+                f"the state was saved after {state['steps']} steps of a round; for another number of ranks, save it "
+                "at the end of one (steps_in_round is 0)"
             )
+        heirs = theirs if old == world else theirs[rank::world]
+        residuals = [self.weights.flatten(part.get("residuals", {})) for part in heirs] or [torch.zeros(self.weights.n)]
+        sent = residuals[0]  # and not 0 + it, which would lose the sign of −0
+        for other in residuals[1:]:
+            sent += other
+        if keep == "mean":
+            sent *= world / old
+        places = self._places(old)
+        was = [places[rank]] if old == world else places
+        owned = redraw([part["owned"] for part in theirs], was, self._places(world)[rank], self.weights.n)
+        self._load_common(theirs[0])
+        self._residual = Residual(sent, owned)
+        self._round, self._steps = int(state["round"]), int(state["steps"])
+        if not self._steps:
+            self._follow()
 
-    def _cut_anew(self, owned: Sequence[torch.Tensor]) -> torch.Tensor:
-        """This rank's part of the owners' residuals, of which there were len(owned)."""
-        if not isinstance(self._topology, Sharded):
-            return torch.zeros(0)
-        whole = torch.empty(self.weights.n)
-        for shard, part in zip(cut(self._sections, len(owned)), owned, strict=True):
-            start = 0
-            for segment in shard:
-                segment.of(whole).copy_(part[start : start + segment.stop - segment.start])
-                start += segment.stop - segment.start
-        mine = self._topology.shards[self._topology.bytes.rank]
-        return torch.cat([segment.of(whole) for segment in mine]) if mine else torch.zeros(0)
+    def _places(self, world: int) -> list[list[slice]]:
+        """What each of `world` ranks owns of the vector."""
+        if isinstance(self._topology, Gathered):
+            return [[] for _ in range(world)]
+        return [[slice(s.start, s.stop) for s in shard] for shard in cut(self._sections, world)]
 
     def _load_common(self, state: Mapping[str, Any]) -> None:
         """What is the same on all ranks: the start of the round and the outer optimizer."""
+        # A distributed checkpoint makes texts of the optimizer's numbers of parameters, and loses empty dictionaries.
+        state = {"start": {}, "statistics": {}, **state}
+        outer = {"state": {}, **state["outer"]}
+        outer["state"] = {int(key): kept for key, kept in outer["state"].items()}
+        if _tensors(outer) != state["outer_tensors"]:
+            raise ParameterError(
+                f"the state has {_tensors(outer)} of the outer optimizer's {state['outer_tensors']} tensors; a "
+                "distributed checkpoint loads only what the dictionary given to it has, and a new outer optimizer has "
+                "none: make one file of the checkpoint with dcp_to_torch_save, and load that"
+            )
         for key, own in (("start", self._start), ("statistics", self._statistics)):
             theirs = {name: tuple(tensor.shape) for name, tensor in state[key].items()}
             if theirs != {name: tuple(tensor.shape) for name, tensor in own.items()}:
@@ -346,5 +328,8 @@ class LocalUpdates:
             with torch.no_grad():
                 for name, tensor in own.items():
                     tensor.copy_(state[key][name])
-        self.outer.load_state_dict(state["outer"])
-        self._round = int(state["round"])
+        self.outer.load_state_dict(outer)
+
+
+def _tensors(outer: Mapping[str, Any]) -> int:
+    return sum(isinstance(value, torch.Tensor) for kept in outer["state"].values() for value in kept.values())

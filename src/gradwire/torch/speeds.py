@@ -13,13 +13,14 @@ import gradwire
 from gradwire import Codec
 from gradwire.advise import Line, Speeds
 from gradwire.policy import gaussian
-from gradwire.torch.collectives import all_gather, gather_numbers
+from gradwire.torch.collectives import gather_numbers
+from gradwire.torch.exchange import READY, Exchange
 
 __all__ = ["measure"]
 
 FEW, MANY = 1 << 14, 1 << 23  # bytes
 ENOUGH = 0.02  # seconds: a transfer that takes so long tells the bandwidth
-SAMPLE = 1 << 20  # entries
+DRAWN, SAMPLE = 1 << 20, 1 << 22  # entries; the sample is more than caches hold, as gradients are
 
 
 def measure(codec: Codec, n: int, dense: dist.ProcessGroup, device: torch.device, group: dist.ProcessGroup) -> Speeds:
@@ -33,6 +34,7 @@ def measure(codec: Codec, n: int, dense: dist.ProcessGroup, device: torch.device
         group: the gloo group that messages would travel on.
     """
     world = dist.get_world_size(group)
+    exchange = Exchange(group)
 
     def reduce(size: int) -> None:
         dist.all_reduce(torch.zeros(size // 4, device=device), group=dense)
@@ -40,19 +42,27 @@ def measure(codec: Codec, n: int, dense: dist.ProcessGroup, device: torch.device
             torch.accelerator.synchronize(device)
 
     def gather(size: int) -> None:
-        all_gather(torch.empty(world * size, dtype=torch.uint8), torch.zeros(size, dtype=torch.uint8), group)
+        exchange.to_all(0, 0, READY, bytes(size))
 
     def scatter(size: int) -> None:
-        each = max(1, size // max(1, world - 1))
-        sent = torch.zeros(world * each, dtype=torch.uint8)
-        dist.all_to_all_single(torch.empty_like(sent), sent, group=group)
+        exchange.to_each(0, 0, READY, [bytes(max(1, size // max(1, world - 1)))] * world)
 
     lines = _line(reduce, group), _line(gather, group), _line(scatter, group)
-    x = torch.from_numpy(gaussian(min(max(n, 1), SAMPLE)))
+    few = torch.from_numpy(gaussian(min(max(n, 1), DRAWN)))
+    x = few.repeat(-(-min(max(n, 1), SAMPLE) // few.numel()))
     message = gradwire.encode(codec, x, 0)
-    residual = torch.zeros_like(x)
-    encode = _agreed(_seconds(lambda: gradwire.encode(codec, residual + x, 0)), group)
-    decode = _agreed(_seconds(lambda: gradwire.add(message, residual)), group)
+    residual, vector, mean = torch.zeros_like(x), torch.empty_like(x), torch.empty_like(x)
+
+    def own() -> None:
+        """All passes over memory that a rank's own message costs: what is encoded, what is kept, what is delivered."""
+        torch.add(residual, x, out=vector)
+        left = gradwire.encode(codec, vector, 0)
+        torch.add(residual, x, out=vector)
+        gradwire.add(left, vector, -1.0)
+        mean.zero_()
+
+    encode = _agreed(_seconds(own), group)
+    decode = _agreed(_seconds(lambda: gradwire.add(message, mean)), group)
     return Speeds(*lines, encode / x.numel(), decode / x.numel(), 8 * len(message) / x.numel())
 
 
