@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, MessageType
 import gradwire
 import gradwire.flower
 from flower.apps import arrays_of, client_app, compressed, fed_avg, federate, model, pull, record, target
-from gradwire.errors import InputError
+from gradwire.errors import InputError, ParameterError
 from gradwire.experiments.federated.in_process import InProcessGrid
 from gradwire.flower import bundle
 from gradwire.flower.changes import changes
@@ -242,6 +242,78 @@ def test_error_feedback_reaches_the_mean_that_top_k_alone_misses():
         return float(np.linalg.norm(arrays_of(result.arrays)["fc.weight"] - mean))
 
     assert distance(True) < 0.3 * distance(False)
+
+
+class Spied(InProcessGrid):
+    """Keeps what the app of the last message got and gave back, and the update that was sent."""
+
+    def __init__(self, node, ahead):
+        def train(arrays, node):
+            self.given, self.returned = arrays, pull(arrays, node)
+            return self.returned
+
+        app = client_app(gradwire.flower.compress("sd:alpha=0.3", ahead=ahead), train=train)
+        super().__init__(app, [node])
+
+    def send_and_receive(self, messages, *, timeout=None):
+        messages = list(messages)
+        [reply] = super().send_and_receive(messages, timeout=timeout)
+        self.got = arrays_of(messages[0].content["arrays"])  # the mod has put it there
+        if reply.metadata.message_type == MessageType.TRAIN:
+            self.sent = reply.content["arrays"]["update"].data
+        return [reply]
+
+
+def test_training_starts_ahead_of_the_reference_and_evaluation_at_it():
+    strategy, grid = compressed(fed_avg(), downlink="sd:alpha=0.2"), Spied(7, ahead=0.25)
+
+    def state():
+        return ClientState.load(grid.context(7).state, strategy._broadcast.session)
+
+    arrays = record(model())
+    for number in range(1, 4):
+        old = state().residuals
+        assert bool(old) == (number > 1)
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, _ = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        now = state()
+        update = decoded(now.layout, bundle.read_changes(bundle.UPDATE, now.layout, grid.sent))
+        for t in now.layout.tensors:
+            residual = old.get(t.name, np.zeros(t.size, np.float32))
+            start = now.reference[t.name]
+            if t.compressed:
+                start = start + np.float32(0.25) * residual.reshape(t.shape)
+                due = (grid.returned[t.name] - start).reshape(-1) + residual
+                left = due - update[t.name]
+                np.testing.assert_allclose(now.pending[t.name], left, rtol=0, atol=np.abs(due).max() / 2**22)
+            np.testing.assert_array_equal(grid.given[t.name], start)
+        messages = strategy.configure_evaluate(number, arrays, ConfigRecord(), grid)
+        strategy.aggregate_evaluate(number, grid.send_and_receive(messages))
+        assert state().residuals["fc.weight"].any()
+        for name, array in state().reference.items():
+            np.testing.assert_array_equal(grid.got[name], array)
+
+
+def test_training_ahead_keeps_residuals_small_where_clients_are_unlike():
+    """A client that starts at the reference asks in each round anew for what waits in its residual already."""
+
+    def run(ahead):
+        strategy = compressed(fed_avg(fraction_evaluate=0.0), uplink="topk:k=0.1")
+        result, grid = federate(strategy, client_app(gradwire.flower.compress(ahead=ahead)), range(11, 19), rounds=20)
+        mean = np.mean([target(node)["fc.weight"] for node in grid.nodes], axis=0)
+        states = [ClientState.load(grid.context(n).state, strategy._broadcast.session) for n in grid.nodes]
+        waiting = np.mean([np.linalg.norm(state.pending["fc.weight"]) for state in states])
+        return float(np.linalg.norm(arrays_of(result.arrays)["fc.weight"] - mean)), float(waiting)
+
+    (far, much), (near, little) = run(0.0), run(0.5)
+    assert near < 0.75 * far
+    assert little < 0.75 * much
+
+
+def test_ahead_is_a_share():
+    for ahead in (-0.1, 1.1, float("nan")):
+        with pytest.raises(ParameterError, match="ahead"):
+            gradwire.flower.compress("topk:k=0.1", ahead=ahead)
 
 
 def test_no_residual_where_the_codec_is_not_contractive():

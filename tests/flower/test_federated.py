@@ -73,6 +73,19 @@ def test_the_same_seed_gives_the_same_run(tmp_path, capsys):
     assert runs[0] == runs[1]
 
 
+def test_ahead_reaches_the_clients(tmp_path, capsys):
+    losses = []
+    for ahead in ("0", "0.5"):
+        words = f"--engine in-process --rounds 3 --clients 3 --fraction 1 --codec topk:k=0.05 --json --ahead {ahead}"
+        federated.run(options(tmp_path, *words.split()))
+        dense, topk = map(json.loads, (tmp_path / "results.jsonl").read_text().splitlines())
+        losses.append((dense["round_loss"], topk["round_loss"]))
+        assert f"training {ahead} of the residual ahead" in (tmp_path / "report.html").read_text()
+    assert losses[0][0] == losses[1][0]
+    assert losses[0][1][:1] == losses[1][1][:1], "there is no residual in the first round"
+    assert losses[0][1][1:] != losses[1][1][1:]
+
+
 @pytest.mark.long
 def test_comparison_in_flowers_simulation(tmp_path, capsys):
     pytest.importorskip("ray")
@@ -114,6 +127,7 @@ def test_options_that_are_not_good(tmp_path):
         ("--codec topk:k=0.1 --codec topk:k=0.1", "twice"),
         ("--downlink nothing", "no codec"),
         ("--alpha -1", "alpha"),
+        ("--ahead 1.5", "ahead"),
     ):
         with pytest.raises(ParameterError, match=match):
             Settings.of(options(tmp_path, *words.split()))

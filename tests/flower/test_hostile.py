@@ -146,6 +146,62 @@ def test_f1_f7_hostile_reply_costs_itself_only(attack, without_it, caplog):
     assert all(f"node {HOSTILE}:" in reason for reason in reasons)
 
 
+TIES = {
+    "other metrics": metrics(**{"num-examples": 1, "evil": 1.0}),
+    "fewer metrics": metrics(**{"num-examples": 1}),
+    "a list": metrics(**{"num-examples": 1, "loss": [0.5, 0.5]}),
+    "another record": lambda c: c.__setitem__("extra", ConfigRecord({"a": 1})),
+    "another name": lambda c: c.__setitem__("numbers", c.pop("metrics")),
+    "another name of the model": lambda c: c.__setitem__("weights", c.pop("arrays")),
+}
+
+
+@pytest.mark.parametrize("order", [(11, HOSTILE), (HOSTILE, 11)])
+@pytest.mark.parametrize("lie", TIES)
+def test_one_word_against_another_loses_no_update(lie, order):
+    """Two clients in a first round: nobody can tell who lies, so the round goes on with what both have."""
+    lying = [True]
+
+    def fate(reply: Message):
+        if lying[0] and reply.metadata.src_node_id == HOSTILE and reply.metadata.message_type == "train":
+            TIES[lie](reply.content)
+        return reply
+
+    app = client_app(gradwire.flower.compress(), train=pull)
+    runs = []
+    for lying[0] in (True, False):
+        strategy = compressed(fed_avg(fraction_evaluate=0.0), uplink="identity")
+        grid = InProcessGrid(app, order, fate)
+        messages = sorted(
+            strategy.configure_train(1, record(model()), ConfigRecord(), grid),
+            key=lambda m: order.index(m.metadata.dst_node_id),
+        )
+        runs.append(strategy.aggregate_train(1, grid.send_and_receive(messages)))
+    (found, numbers), (due, _) = runs
+    assert numbers["gradwire-dropped"] == 0
+    for name, array in arrays_of(due).items():
+        np.testing.assert_allclose(arrays_of(found)[name], array, rtol=1e-6, err_msg=name)
+    assert "evil" not in numbers
+    assert ("loss" in numbers) == (lie.startswith("another"))
+
+
+def test_a_lie_in_a_first_round_does_not_become_the_rule():
+    def fate(reply: Message):
+        if reply.metadata.src_node_id == HOSTILE and reply.metadata.message_type == "train":
+            TIES["other metrics"](reply.content)
+        return reply
+
+    strategy = compressed(fed_avg(fraction_evaluate=0.0), uplink="topk:k=0.1")
+    grid = InProcessGrid(client_app(gradwire.flower.compress()), (HOSTILE, 11, 12), fate)
+    arrays, dropped = record(model()), []
+    for number, online in enumerate([(HOSTILE, 11), (HOSTILE, 11, 12), (HOSTILE, 11)], 1):
+        grid.online = list(online)
+        messages = strategy.configure_train(number, arrays, ConfigRecord(), grid)
+        arrays, numbers = strategy.aggregate_train(number, grid.send_and_receive(messages))
+        dropped.append(numbers["gradwire-dropped"])
+    assert dropped == [0, 1, 1], "undecided; then two against one; then the honest form is the usual one"
+
+
 def test_a_second_reply_of_one_node_and_a_reply_of_one_not_asked_are_dropped():
     app = client_app(gradwire.flower.compress())
     strategy = compressed(fed_avg(), uplink="topk:k=0.1")

@@ -30,7 +30,7 @@ class Changes:
 
 def changes(
     layout: Layout,
-    reference: Mapping[str, Array],
+    start: Mapping[str, Array],
     arrays: Mapping[str, Array],
     residuals: Mapping[str, Array],
     codec: gradwire.Codec,
@@ -40,7 +40,7 @@ def changes(
 ) -> Changes:
     """What the app changed, encoded.
 
-    Definition: for a compressed tensor p = (array − reference) + residual, the message is C(s·p), the new residual
+    Definition: for a compressed tensor p = (array − start) + residual, the message is C(s·p), the new residual
     p − C(s·p), so sent + new residual = change + old residual. s = 1 unless what is sent, all tensors together, would
     have a norm above ``norm_limit``; then the s that brings it there. Without error feedback, and for tensors on which
     the codec is not contractive (its error is 1 or more), there is no residual. All other tensors go raw.
@@ -49,7 +49,7 @@ def changes(
 
     Args:
         layout: the model's.
-        reference: what the server believes the client to have, as both sides keep it.
+        start: what the app was given, as both sides keep it.
         arrays: what the app gave back; the model's names.
         residuals: float32, by name; a missing one is zero.
         codec: for the compressed tensors.
@@ -66,7 +66,7 @@ def changes(
     found, fixed = Changes(), 0.0
     moved: dict[str, Array] = {}
     for tensor in layout.tensors:
-        after, before = tensor.keep(arrays[tensor.name]), reference[tensor.name]
+        after, before = tensor.keep(arrays[tensor.name]), start[tensor.name]
         if tensor.compressed:
             with np.errstate(over="ignore", invalid="ignore"):  # encoding says it, with the position
                 moved[tensor.name] = (after - before).reshape(-1)
@@ -116,8 +116,8 @@ def _encode(
         messages: list[bytes] = []
         left = np.empty_like(change)
         generator = rng.child(index)
-        for piece, start in enumerate(range(0, len(change), bundle.PIECE)):
-            where = slice(start, start + bundle.PIECE)
+        for piece, first in enumerate(range(0, len(change), bundle.PIECE)):
+            where = slice(first, first + bundle.PIECE)
             try:
                 message, left[where] = _step(codec, change[where], old[where], generator.child(piece), scale)
             except InputError as e:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,16 @@ from gradwire.flower.changes import squared_norm
 from gradwire.flower.layout import Layout, Tensor
 from gradwire.flower.protocol import BUNDLE, RECORD, Up
 
-__all__ = ["Update", "answer_of", "check_metrics", "inner_record", "out_of_line", "read_update"]
+__all__ = ["Update", "answer_of", "check_metrics", "in_line", "inner_record", "read_update"]
 
 Array = np.ndarray[Any, Any]
 
 WEIGHT_MAX = 2.0**53
 """Largest weight of a reply; the sum of all weights must stay finite."""
+
+
+KINDS = (ArrayRecord, MetricRecord)
+"""The records that strategies average."""
 
 
 @dataclass(frozen=True)
@@ -131,30 +135,56 @@ def check_metrics(content: RecordDict, weight: str | None) -> None:
         raise MessageError(f"its weight {weight} is {given!r} where a number in (0, 2^53] is due")
 
 
-def out_of_line(contents: Sequence[RecordDict], usual: object = None) -> tuple[set[int], object]:
-    """Which replies have records or metrics that the others have not, so that no strategy could average them.
+def in_line(contents: Sequence[RecordDict], usual: object = None) -> tuple[list[RecordDict | None], object]:
+    """Replies that a strategy can average: one client with other records or metrics would end the round.
 
     Definition: the form of a reply is the names and types of its records, the names of its metrics, and the lengths of
-    those that are lists. What most have is in line; of two equally frequent, ``usual``, else the first.
+    those that are lists. What most have is in line; of equally frequent forms ``usual``. Where that does not decide, as
+    between two clients in a first round, nobody can tell who is right: then no reply is out of line, and all of them
+    are cut down to what they have in common, the update, the weight and the metrics that all report.
+
+    Args:
+        contents: of checked replies.
+        usual: the form of the round before.
 
     Returns:
-        The places of those out of line, and the form of the others.
+        For each reply its content, or None if it is out of line; and what is usual from now on.
     """
     forms = [_form(content) for content in contents]
     counts = Counter(forms)
-    if not counts:
-        return set(), usual
-    best = max(counts, key=lambda form: (counts[form], form == usual))
-    return {i for i, form in enumerate(forms) if form != best}, best
+    best = [form for form, count in counts.items() if count == max(counts.values())]
+    if len(best) > 1 and usual not in best:
+        return list(_in_common(contents)), usual
+    due = usual if usual in best else next(iter(best), usual)
+    return [content if form == due else None for content, form in zip(contents, forms, strict=True)], due
 
 
-def _form(content: RecordDict) -> tuple[object, ...]:
-    def of(record: object) -> object:
-        if isinstance(record, MetricRecord):
-            return tuple(sorted((k, len(v) if isinstance(v, list) else -1) for k, v in record.items()))
-        return None
+def _in_common(contents: Sequence[RecordDict]) -> Iterator[RecordDict]:
+    """The one ArrayRecord and the one MetricRecord of each, under the first one's names, with the metrics all have."""
+    found: list[dict[type, list[tuple[str, Any]]]] = []
+    for content in contents:
+        found.append({kind: [(k, r) for k, r in content.items() if type(r) is kind] for kind in KINDS})
+    kinds = [kind for kind in KINDS if all(len(of[kind]) == 1 for of in found)]
+    shared = set.intersection(*(_metrics(of[MetricRecord][0][1]) for of in found)) if MetricRecord in kinds else set()
+    for of in found:
+        made = RecordDict()
+        for kind in kinds:
+            (name, _), (_, record) = found[0][kind][0], of[kind][0]
+            if kind is MetricRecord:
+                record = MetricRecord({key: record[key] for key, _ in sorted(shared)})
+            made[name] = record
+        yield made
 
-    return tuple(sorted((k, type(v).__name__, of(v)) for k, v in content.items() if k != RECORD))
+
+def _form(content: RecordDict) -> object:
+    return frozenset(
+        (k, type(v), frozenset(_metrics(v)) if isinstance(v, MetricRecord) else None) for k, v in content.items()
+    )
+
+
+def _metrics(record: MetricRecord) -> set[tuple[str, int]]:
+    """The names of metrics and the lengths of those that are lists."""
+    return {(key, len(value) if isinstance(value, list) else -1) for key, value in record.items()}
 
 
 def _inner_dtype(dtype: str) -> str:

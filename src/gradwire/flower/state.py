@@ -15,7 +15,7 @@ from gradwire.flower.arrays import from_record, to_record
 from gradwire.flower.layout import Layout, Tensor
 from gradwire.flower.protocol import RECORD
 
-__all__ = ["ClientState"]
+__all__ = ["Arrays", "ClientState"]
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -73,6 +73,15 @@ class ClientState:
         if self.ticket and self.ticket == accepted:
             self.residuals = self.pending
         self.pending, self.ticket = {}, 0
+
+    def start(self, ahead: float) -> Arrays:
+        """Where training starts: the reference, and of what has not been sent yet a share."""
+        if ahead == 0:
+            return self.reference
+        arrays = dict(self.reference)
+        for name, residual in self.residuals.items():
+            arrays[name] = arrays[name] + np.float32(ahead) * residual.reshape(arrays[name].shape)
+        return arrays
 
     def await_answer(self, ticket: int, residuals: Arrays) -> None:
         """Remember the residuals that hold if the update with this ticket arrives."""

@@ -16,6 +16,7 @@ import gradwire
 from gradwire.errors import GradwireError, MessageError, ParameterError
 from gradwire.flower import meter, replies
 from gradwire.flower.arrays import from_record, to_record
+from gradwire.flower.arrivals import arriving
 from gradwire.flower.broadcast import Broadcast
 from gradwire.flower.changes import squared_norm
 from gradwire.flower.layout import LOSSLESS, Rules
@@ -139,9 +140,12 @@ class Compressed(Strategy):
         record = self.meter.record(server_round, (meter.EVALUATE_DOWN, meter.EVALUATE_UP))
         return _joined(metrics, record) if record else metrics
 
-    def start(self, *args: Any, **kwargs: Any) -> Result:
-        """Run all rounds, as Flower's own strategies do; at the end the bytes are in the log as a table."""
-        result = super().start(*args, **kwargs)
+    def start(self, grid: Grid, *args: Any, **kwargs: Any) -> Result:
+        """Run all rounds, as Flower's own strategies do, but check each reply when it arrives.
+
+        At the end the bytes are in the log as a table.
+        """
+        result = super().start(arriving(grid), *args, **kwargs)
         for line in self.meter.table().splitlines():
             log(INFO, "\t%s", line)
         return result
@@ -208,12 +212,17 @@ class Compressed(Strategy):
             except (GradwireError, ValueError, OverflowError, MemoryError) as e:
                 dropped += 1
                 log(WARNING, DROPPED, server_round, node, e)
-        odd, self._usual[train] = replies.out_of_line([m.content for m in good], self._usual.get(train))
-        for i in sorted(odd):
-            node = good[i].metadata.src_node_id
-            dropped += 1
-            log(WARNING, DROPPED, server_round, node, "its records or metrics are not those of the others")
-        return [m for i, m in enumerate(good) if i not in odd] + failed, dropped
+        contents, self._usual[train] = replies.in_line([m.content for m in good], self._usual.get(train))
+        used: list[Message] = []
+        for reply, content in zip(good, contents, strict=True):
+            if content is None:
+                dropped += 1
+                why = "its records or metrics are not those of the others"
+                log(WARNING, DROPPED, server_round, reply.metadata.src_node_id, why)
+            else:
+                reply.content = content
+                used.append(reply)
+        return used + failed, dropped
 
     def _take(self, reply: Message, limit: float, train: bool) -> None:
         """Check a reply and put into it what the app had given."""

@@ -26,9 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--local-epochs", type=int, default=1, metavar="E", help="a client's epochs (default: 1)")
     group.add_argument(
         "--downlink",
-        default="sd:alpha=0.2",
+        default="sd:alpha=0.1",
         metavar="SPEC",
-        help="codec of the models that the server sends, or dense (default: sd:alpha=0.2)",
+        help="codec of the models that the server sends, or dense (default: sd:alpha=0.1)",
+    )
+    group.add_argument(
+        "--ahead",
+        type=float,
+        default=0.5,
+        metavar="X",
+        help="share of its residual that a client trains ahead from; 0 is plain error feedback (default: 0.5)",
     )
     group.add_argument(
         "--split",

@@ -68,7 +68,8 @@ class MeteredFedAvg(FedAvg):
 
 def client_app(task: Task) -> ClientApp:
     """The app of every client."""
-    mods = [] if task.codec == DENSE else [gradwire.flower.compress(task.codec, error_feedback=task.error_feedback)]
+    compress = gradwire.flower.compress
+    mods = [compress(task.codec, error_feedback=task.error_feedback, ahead=task.ahead)] if task.codec != DENSE else []
     app = ClientApp(mods=mods)
 
     @app.train()
@@ -76,7 +77,7 @@ def client_app(task: Task) -> ClientApp:
         partition = int(context.node_config["partition-id"])
         record = message.content.array_records["arrays"]
         server_round = message.content.config_records["config"]["server-round"]
-        model = build(task.data, task.seed)
+        model = _network(task)
         model.load_state_dict(record.to_torch_state_dict())
         loss, samples = train_locally(task, model, partition, int(str(server_round)))
         metrics = MetricRecord({"num-examples": samples, "train-loss": loss})
@@ -84,6 +85,12 @@ def client_app(task: Task) -> ClientApp:
         return Message(content, reply_to=message)
 
     return app
+
+
+def _network(task: Task) -> nn.Module:
+    network: nn.Module = build(task.data, task.seed)
+    # 1.8 times as fast on a processor; PyTorch's stubs do not know the argument.
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
 def train_locally(task: Task, model: nn.Module, partition: int, server_round: int) -> tuple[float, int]:
@@ -113,7 +120,7 @@ def run_server(task: Task, grid: Grid, progress: Progress) -> tuple[list[Look], 
     if task.codec != DENSE:
         downlink = None if task.downlink == DENSE else task.downlink
         outer = gradwire.flower.Compressed(strategy, downlink=downlink, seed=task.seed)
-    model = build(task.data, task.seed)
+    model = _network(task)
     x, y = _test_data(task.data, task.data_dir)
     looks: list[Look] = []
 

@@ -62,22 +62,29 @@ def _summary(task: Task, parameters: int) -> str:
         f"One network of {parameters:,} parameters was trained by {task.clients} clients through Flower, {task.chosen} "
         f"of them in each of {task.rounds} rounds, each for {task.local_epochs} epoch(s) on its share of "
         f"{task.samples:,} samples, which were dealt {how}. {DENSE}: Flower's FedAvg as it is. All others: the same "
-        "strategy inside gradwire.flower.Compressed, the codec at the clients (with error feedback where it is "
-        f"contractive), and {task.downlink} down. Bytes are those of whole messages."
+        f"strategy inside gradwire.flower.Compressed, the codec at the clients {_feedback(task)}, and {task.downlink} "
+        "down. Bytes are those of whole messages."
     )
+
+
+def _feedback(task: Task) -> str:
+    if not task.error_feedback:
+        return "without error feedback"
+    return f"with error feedback where it is contractive, training {task.ahead:g} of the residual ahead"
 
 
 def _figure(records: Sequence[Record], drawn: dict[str, Style], x: str, label: str) -> str:
     picture, axes = figure()
     for codec, style in drawn.items():
-        for i, one in enumerate(one for one in records if one.task.codec == codec):
-            options: dict[str, Any] = {"label": codec} if i == 0 else {}
-            shade = 1.0 if i == 0 else 0.45
+        for number, one in enumerate(one for one in records if one.task.codec == codec):
+            options: dict[str, Any] = {"label": codec} if number == 0 else {}
+            shade = 1.0 if number == 0 else 0.45
             axes.plot(
                 getattr(one, x),
                 [100 * a for a in one.round_accuracy],
                 color=style.colour,
                 marker=style.marker,
+                markevery=[i for i, r in enumerate(one.rounds) if r % one.task.step == 0],
                 alpha=shade,
                 **options,
             )

@@ -11,13 +11,10 @@ from pathlib import Path
 
 import gradwire
 from gradwire.experiments.federated.engines import Outcome
-from gradwire.experiments.federated.settings import DENSE, Task
+from gradwire.experiments.federated.settings import DENSE, TAIL, Task
 from gradwire.flower.meter import TRAIN_DOWN, TRAIN_UP
 
-__all__ = ["TAIL", "Record", "Row", "record", "rows", "write"]
-
-TAIL = 3
-"""Accuracy is the mean of the last looks at the test set: with few clients a round, a single one wavers."""
+__all__ = ["Record", "Row", "record", "rows", "write"]
 
 
 @dataclass(frozen=True)

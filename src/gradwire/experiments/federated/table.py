@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from math import isfinite
 
 from gradwire.experiments.compare.table import bytes_text
-from gradwire.experiments.federated.results import TAIL, Row
+from gradwire.experiments.federated.results import Row
+from gradwire.experiments.federated.settings import TAIL
 
 __all__ = ["COLUMNS", "Column"]
 
@@ -33,7 +34,7 @@ def _times(number: float) -> str:
 COLUMNS = (
     Column(
         "accuracy",
-        f"Share of the test set that the server's model gets right, in %: the mean of the last {TAIL} looks, "
+        f"Share of the test set that the server's model gets right, in %: mean over the last {TAIL} rounds, then "
         "mean ± standard deviation over the seeds.",
         _accuracy,
     ),
