@@ -1,4 +1,5 @@
 #include "bindings.hpp"
+#include "spare_array.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -10,23 +11,23 @@ namespace {
 
 using namespace gradwire;
 
-// Not initialised: kernels write before they read, and what is not used costs no page.
-template <class T>
-std::unique_ptr<T[]> buffer(std::size_t size) {
-    return std::unique_ptr<T[]>(new T[size]);
-}
-
-// The buffers of one block of m numbers.
-struct BlockBuffers {
+// The buffers of one block of m numbers, in one piece.
+class BlockBuffers {
+public:
     explicit BlockBuffers(std::size_t m)
-        : tokens(buffer<std::uint8_t>(m)),
-          extra(buffer<std::uint8_t>(extra_bound(m))),
-          stack(buffer<std::uint16_t>(m + stack_slack)),
-          block(buffer<std::uint8_t>(block_bound(m, 29 * m))) {}
+        : stack_bytes_(2 * (m + stack_slack)),
+          extra_bytes_(extra_bound(m)),
+          block_bytes_(block_bound(m, 29 * m)),
+          memory_(stack_bytes_ + extra_bytes_ + block_bytes_ + m) {}
 
-    std::unique_ptr<std::uint8_t[]> tokens, extra;
-    std::unique_ptr<std::uint16_t[]> stack;
-    std::unique_ptr<std::uint8_t[]> block;
+    std::uint16_t* stack() const { return reinterpret_cast<std::uint16_t*>(memory_.data()); }
+    std::uint8_t* extra() const { return memory_.data() + stack_bytes_; }
+    std::uint8_t* block() const { return extra() + extra_bytes_; }
+    std::uint8_t* tokens() const { return block() + block_bytes_; }
+
+private:
+    std::size_t stack_bytes_, extra_bytes_, block_bytes_;
+    Spare memory_;
 };
 
 nb::bytes encode_integers(WordsIn v) {
@@ -35,39 +36,38 @@ nb::bytes encode_integers(WordsIn v) {
         nb::gil_scoped_release release;
         const BlockBuffers buffers(std::min(v.size(), block_length));
         for (std::size_t begin = 0; begin < v.size(); begin += block_length) {
-            TokenWriter numbers(buffers.tokens.get(), buffers.extra.get());
+            TokenWriter numbers(buffers.tokens(), buffers.extra());
             numbers.put(v.data() + begin, std::min(block_length, v.size() - begin));
-            const std::size_t size = encode_block(numbers.finish(), buffers.stack.get(), buffers.block.get());
-            section.insert(section.end(), buffers.block.get(), buffers.block.get() + size);
+            const std::size_t size = encode_block(numbers.finish(), buffers.stack(), buffers.block());
+            section.insert(section.end(), buffers.block(), buffers.block() + size);
         }
     }
     return nb::bytes(section.data(), section.size());
 }
 
 nb::tuple decode_integers_(BytesIn data, std::size_t m) {
-    auto v = buffer<std::uint32_t>(m);
+    auto v = uninitialised<std::uint32_t>(m);
     ByteReader reader(data.data(), data.size());
     {
         nb::gil_scoped_release release;
-        const auto tokens = buffer<std::uint8_t>(std::min(m, block_length));
+        const Spare tokens(std::min(m, block_length));
         for (std::size_t begin = 0; begin < m; begin += block_length)
-            decode_numbers(read_block(reader, std::min(block_length, m - begin)), tokens.get(), v.get() + begin);
+            decode_numbers(read_block(reader, std::min(block_length, m - begin)), tokens.data(), v.get() + begin);
     }
     return nb::make_tuple(owned_array(std::move(v), m), data.size() - reader.left());
 }
 
 nb::bytes encode_indices_(WordsIn indices, std::uint32_t n) {
     const std::size_t k = indices.size();
-    std::unique_ptr<std::uint8_t[]> section;
+    const bool bounded = k > 0 && k <= n;
+    const Spare section(bounded ? indices_bound(k, n) : 0);
     std::size_t size = 0;
-    {
+    if (bounded) {
         nb::gil_scoped_release release;
-        if (k > 0 && indices_are_valid(indices.data(), k, n)) {
+        if (indices_are_valid(indices.data(), k, n)) {
             const BlockBuffers buffers(std::min(k, block_length));
-            section = buffer<std::uint8_t>(indices_bound(k, n));
             size = encode_indices(indices.data(), k, n,
-                                  {buffers.tokens.get(), buffers.extra.get(), buffers.stack.get(), buffers.block.get()},
-                                  section.get());
+                                  {buffers.tokens(), buffers.extra(), buffers.stack(), buffers.block()}, section.data());
         }
     }
     if (size == 0) {
@@ -75,21 +75,21 @@ nb::bytes encode_indices_(WordsIn indices, std::uint32_t n) {
         PyErr_SetString(nb::module_::import_("gradwire.errors").attr("InputError").ptr(), text.c_str());
         throw nb::python_error();
     }
-    return nb::bytes(section.get(), size);
+    return nb::bytes(section.data(), size);
 }
 
 nb::tuple decode_indices_(BytesIn data, std::uint32_t n, std::size_t k) {
     if (k == 0 || k > n)  // before memory is asked for
         throw MessageError("the message names " + std::to_string(k) + " indices where 1 to n = " + std::to_string(n) +
                            " are possible");
-    auto indices = buffer<std::uint32_t>(k);
+    const SpareArray<std::uint32_t> indices(k);
     ByteReader reader(data.data(), data.size());
     {
         nb::gil_scoped_release release;
-        const auto tokens = buffer<std::uint8_t>(std::min(k, block_length));
-        decode_indices(reader, n, k, tokens.get(), indices.get());
+        const Spare tokens(std::min(k, block_length));
+        decode_indices(reader, n, k, tokens.data(), indices.data());
     }
-    return nb::make_tuple(owned_array(std::move(indices), k), data.size() - reader.left());
+    return nb::make_tuple(indices.array(k), data.size() - reader.left());
 }
 
 }  // namespace

@@ -1,14 +1,10 @@
-#include <algorithm>
-#include <cstring>
 #include <deque>
+#include <vector>
 
 #include "bindings.hpp"
-#include "crc32c.hpp"
+#include "checksum.hpp"
 
 namespace {
-
-// One pass: what has just been copied is still in the cache when the checksum reads it.
-constexpr std::size_t piece = 32768;
 
 // The pieces joined, and behind them their CRC-32C.
 nb::bytes seal(nb::list parts) {
@@ -21,14 +17,10 @@ nb::bytes seal(nb::list parts) {
     {
         nb::gil_scoped_release release;
         advise_huge_pages(out, size);
-        std::uint32_t crc = 0;
-        for (const Bytes& view : views)
-            for (std::size_t begin = 0; begin < view.size(); begin += piece) {
-                const std::size_t length = std::min(piece, view.size() - begin);
-                std::memcpy(out, view.data() + begin, length);
-                crc = gradwire::crc32c(out, length, crc);
-                out += length;
-            }
+        std::vector<gradwire::Piece> pieces;
+        for (const Bytes& view : views) pieces.push_back({view.data(), view.size()});
+        const std::uint32_t crc = gradwire::joined_checksum(pieces.data(), pieces.size(), out);
+        out += size - 4;
         for (int byte = 0; byte < 4; ++byte) *out++ = static_cast<std::uint8_t>(crc >> (8 * byte));
     }
     return nb::steal<nb::bytes>(sealed);

@@ -1,11 +1,18 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
+#include "bind_blocks.hpp"
 #include "bindings.hpp"
 #include "hadamard.hpp"
+#include "spreading.hpp"
+#include "threads.hpp"
 
 namespace {
 
 using gradwire::hadamard_kernels;
+
+constexpr unsigned most_levels = 4096;
 
 std::size_t rows_of(std::size_t size, unsigned log2n, unsigned longest) {
     if (log2n > longest) throw nb::value_error("the transform's length is too large");
@@ -13,19 +20,96 @@ std::size_t rows_of(std::size_t size, unsigned log2n, unsigned longest) {
     return size >> log2n;
 }
 
+// work(row), many short rows to a part.
+template <class Work>
+void in_parallel_rows(std::size_t rows, std::size_t entries, const Work& work) {
+    const std::size_t together = rows == 0 ? 1 : std::max<std::size_t>(1, gradwire::part_length / (entries / rows));
+    gradwire::in_parallel_pieces(rows, together, entries, [&](std::size_t first, std::size_t count) {
+        for (std::size_t r = first; r < first + count; ++r) work(r);
+    });
+}
+
+std::size_t check_rows(std::size_t size, std::size_t rows, unsigned log2n) {
+    const std::size_t there = rows_of(size, log2n, gradwire::kashin_longest);
+    if (there != rows) throw nb::value_error("the arrays' lengths do not fit");
+    return there;
+}
+
+// The integers section of coefficients that are rounded at random to 0 … levels − 1.
+nb::list encode_coefficients(FloatsIn p, FloatsIn magnitudes, unsigned log2n, unsigned levels, std::uint64_t seed) {
+    check_rows(p.size(), magnitudes.size(), log2n);
+    if (levels < 2 || levels > most_levels) throw nb::value_error("there are 2 to 4096 levels");
+    const gradwire::Coefficients coefficients{p.data(), magnitudes.data(), log2n, static_cast<float>(levels - 1) / 2, seed};
+    const auto encode = [&](std::size_t first, std::size_t m, const gradwire::LevelScratch& scratch) {
+        return gradwire::LevelBlock{gradwire::encode_coefficient_block(coefficients, first, m, scratch), {}};
+    };
+    return gradwire::encode_blocks(p.size(), encode).blocks;
+}
+
+using IndexRows = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// Adds what the numbers of an integers section that fills data stand for. Each chunk has a number in `chosen`, that of its
+// row in positions and signs. Everything is read and checked before anything is added.
+void add_frames(BytesIn data, FloatsOut out, unsigned levels, unsigned log2n, WordsIn chosen, IndexRows positions,
+                FloatRows signs, FloatsIn steps, float power, float weight) {
+    using namespace gradwire;
+    const std::size_t chunks = chosen.size(), length = positions.shape(1), n = out.size(), frames = positions.shape(0);
+    if (log2n > kashin_longest || levels < 2 || levels > most_levels || length == 0 || parts_of(n, length) != chunks ||
+        steps.size() != chunks || signs.shape(0) != frames || signs.shape(1) != length)
+        throw nb::value_error("the arrays' lengths do not fit");
+    for (std::size_t i = 0; i < frames * length; ++i)
+        if (positions.data()[i] >> log2n != 0) throw nb::value_error("a position is beyond the transform's length");
+    for (std::size_t j = 0; j < chunks; ++j)
+        if (chosen.data()[j] >= frames) throw nb::value_error("a chunk has a frame that is not there");
+    nb::gil_scoped_release release;
+    const std::size_t count = chunks << log2n;
+    std::vector<Block> blocks;
+    ByteReader reader(data.data(), data.size());
+    for (std::size_t first = 0; first < count; first += block_length)
+        blocks.push_back(read_block(reader, std::min(block_length, count - first)));
+    if (reader.left() != 0)
+        throw MessageError("the message has " + std::to_string(reader.left()) + " bytes too many");
+    const Spare memory(sizeof(std::uint16_t) * count);
+    auto* const numbers = reinterpret_cast<std::uint16_t*>(memory.data());
+    in_parallel(blocks.size(), count, [&](std::size_t b) {
+        const std::size_t size = blocks[b].size;
+        const Spare tokens(size), wide(sizeof(std::uint32_t) * size);
+        auto* const v = reinterpret_cast<std::uint32_t*>(wide.data());
+        decode_numbers(blocks[b], tokens.data(), v);
+        std::uint32_t top = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+            top = std::max(top, v[i]);
+            numbers[b * block_length + i] = static_cast<std::uint16_t>(v[i]);
+        }
+        if (top >= levels) throw MessageError("the message has a level beyond its " + std::to_string(levels));
+    });
+    in_parallel_rows(chunks, count, [&](std::size_t j) {
+        const std::size_t of = chosen.data()[j] * length, begin = j * length;
+        const Frame frame{positions.data() + of, signs.data() + of, length, log2n};
+        add_chunk(numbers + (j << log2n), frame, {static_cast<float>(levels - 1), steps.data()[j], power, weight},
+                  out.data() + begin, std::min(length, n - begin));
+    });
+}
+
 }  // namespace
 
 void bind_hadamard(nb::module_& m) {
     m.def("hadamard", [](FloatsIn x, unsigned log2n) {
         const std::size_t rows = rows_of(x.size(), log2n, gradwire::hadamard_longest);
-        auto out = std::make_unique_for_overwrite<float[]>(x.size());
+        auto out = uninitialised<float>(x.size());
         {
             nb::gil_scoped_release release;
-            std::copy_n(x.data(), x.size(), out.get());
-            for (std::size_t r = 0; r < rows; ++r) hadamard_kernels().transform(out.get() + (r << log2n), log2n);
+            in_parallel_rows(rows, x.size(), [&](std::size_t r) {
+                float* const row = out.get() + (r << log2n);
+                std::copy_n(x.data() + (r << log2n), std::size_t{1} << log2n, row);
+                hadamard_kernels().transform(row, log2n);
+            });
         }
         return owned_array(std::move(out), x.size());
     });
+    m.def("encode_coefficients", &encode_coefficients);
+    m.def("add_frames", &add_frames);
     m.def("represent", [](FloatsIn y, WordsIn positions, FloatsIn signs, unsigned log2n, FloatsIn goals, int rounds) {
         if (log2n > gradwire::kashin_longest) throw nb::value_error("the transform's length is too large");
         const std::size_t n = std::size_t{1} << log2n, count = positions.size(), rows = goals.size();
@@ -33,15 +117,16 @@ void bind_hadamard(nb::module_& m) {
         for (std::size_t i = 0; i < count; ++i)
             if (positions.data()[i] >= n || (i > 0 && positions.data()[i] <= positions.data()[i - 1]))
                 throw nb::value_error("positions ascend below the transform's length");
-        auto out = std::make_unique_for_overwrite<float[]>(rows << log2n);
+        auto out = uninitialised<float>(rows << log2n);
         auto largest = std::make_unique_for_overwrite<float[]>(rows);
         {
             nb::gil_scoped_release release;
-            auto scratch = std::make_unique_for_overwrite<float[]>(3 * n);
             const gradwire::Frame frame{positions.data(), signs.data(), count, log2n};
-            for (std::size_t r = 0; r < rows; ++r)
+            in_parallel_rows(rows, rows << log2n, [&](std::size_t r) {
+                float scratch[3 << gradwire::kashin_longest];
                 largest[r] = hadamard_kernels().represent(y.data() + r * count, frame, goals.data()[r], rounds,
-                                                          out.get() + (r << log2n), scratch.get());
+                                                          out.get() + (r << log2n), scratch);
+            });
         }
         return nb::make_tuple(owned_array(std::move(out), rows << log2n), owned_array(std::move(largest), rows));
     });

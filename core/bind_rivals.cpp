@@ -5,9 +5,9 @@
 #include "bindings.hpp"
 #include "natural.hpp"
 #include "philox.hpp"
-#include "quantise.hpp"
 #include "select.hpp"
 #include "select_kth.hpp"
+#include "threads.hpp"
 
 void bind_rivals(nb::module_& m) {
     // Indices of the entries with |x| ≥ threshold > 0.
@@ -25,32 +25,21 @@ void bind_rivals(nb::module_& m) {
         }
         return owned_array(std::move(out), count);
     });
-    // Σ x² of each bucket, each in the order of 4.6; the last bucket may be shorter.
-    m.def("bucket_squares", [](FloatsIn x, std::size_t bucket) {
-        if (bucket == 0) throw nb::value_error("a bucket has at least one entry");
-        const std::size_t count = x.size() / bucket + (x.size() % bucket != 0);
-        auto out = std::make_unique_for_overwrite<double[]>(count);
-        {
-            nb::gil_scoped_release release;
-            for (std::size_t j = 0; j < count; ++j)
-                out[j] = gradwire::quantise_kernels().sum_squares(x.data() + j * bucket,
-                                                                  std::min(bucket, x.size() - j * bucket));
-        }
-        return owned_array(std::move(out), count);
-    });
     m.def("round_natural", [](FloatsIn x, int lowest, std::uint64_t seed, std::uint64_t stream) {
         if (lowest != gradwire::natural_lowest && (lowest < -126 || lowest > 0))
             throw nb::value_error("the lowest exponent is -149, or -126 to 0");
         auto out = std::make_unique_for_overwrite<std::uint32_t[]>(x.size());
         {
             nb::gil_scoped_release release;
-            constexpr std::size_t piece = 4096;  // random words are made in pieces that stay in the cache
-            std::uint32_t words[piece];
-            for (std::size_t begin = 0; begin < x.size(); begin += piece) {
-                const std::size_t size = std::min(piece, x.size() - begin);
-                gradwire::philox_words(seed, stream, begin, size, words);
-                gradwire::natural_kernels().round(x.data() + begin, size, lowest, words, out.get() + begin);
-            }
+            gradwire::in_parallel_pieces(x.size(), gradwire::part_length, [&](std::size_t part, std::size_t part_size) {
+                constexpr std::size_t piece = 4096;  // random words are made in pieces that stay in the cache
+                std::uint32_t words[piece];
+                for (std::size_t begin = part; begin < part + part_size; begin += piece) {
+                    const std::size_t size = std::min(piece, part + part_size - begin);
+                    gradwire::philox_words(seed, stream, begin, size, words);
+                    gradwire::natural_kernels().round(x.data() + begin, size, lowest, words, out.get() + begin);
+                }
+            });
         }
         return owned_array(std::move(out), x.size());
     });

@@ -1,14 +1,17 @@
 // Bindings of checksum, random numbers, subsets and selection.
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
-#include <utility>
+#include <vector>
 
 #include "bindings.hpp"
-#include "crc32c.hpp"
+#include "checksum.hpp"
 #include "philox.hpp"
-#include "select.hpp"
-#include "subset.hpp"
+#include "select_parallel.hpp"
+#include "spare_array.hpp"
+#include "subset_gather.hpp"
+#include "values.hpp"
 
 namespace {
 
@@ -19,43 +22,22 @@ constexpr std::uint64_t index_limit = std::numeric_limits<std::uint32_t>::max();
     throw nb::python_error();
 }
 
-// Working space for one call. A thread keeps what it used last, up to a limit, because fresh pages cost time.
-class Scratch {
-public:
-    explicit Scratch(std::size_t bytes) : words_((bytes + 7) / 8) {
-        if (kept_words >= words_) {
-            words_ = std::exchange(kept_words, 0);
-            array_ = std::move(kept);
-        } else {
-            array_ = uninitialised<std::uint64_t>(words_);
-        }
-    }
-    ~Scratch() {
-        if (words_ <= most_kept && words_ > kept_words) {
-            kept = std::move(array_);
-            kept_words = words_;
-        }
-    }
-    Scratch(const Scratch&) = delete;
-    Scratch& operator=(const Scratch&) = delete;
+bool overlap_in_part(const float* a, const float* b, std::size_t n) {
+    return a != b && std::less<>()(a, b + n) && std::less<>()(b, a + n);
+}
 
-    void* get() const { return array_.get(); }
-
-private:
-    static constexpr std::size_t most_kept = (std::size_t{8} << 20) / sizeof(std::uint64_t);
-    static thread_local std::unique_ptr<std::uint64_t[]> kept;
-    static thread_local std::size_t kept_words;
-
-    std::size_t words_;
-    std::unique_ptr<std::uint64_t[]> array_;
-};
-thread_local std::unique_ptr<std::uint64_t[]> Scratch::kept;
-thread_local std::size_t Scratch::kept_words = 0;
+// total may lie where x or the residual does, but not across them.
+void check_sum(const FloatsIn& x, const FloatsIn& residual, const FloatsOut& total) {
+    const std::size_t n = x.size();
+    if (residual.size() != n || total.size() != n) throw nb::value_error("x, residual and total differ in length");
+    if (overlap_in_part(total.data(), x.data(), n) || overlap_in_part(total.data(), residual.data(), n))
+        throw nb::value_error("total overlaps x or the residual in part");
+}
 
 std::uint32_t crc32c(nb::handle data) {
     const Bytes bytes(data);
     nb::gil_scoped_release release;
-    return gradwire::crc32c(bytes.data(), bytes.size());
+    return gradwire::checksum(bytes.data(), bytes.size());
 }
 
 template <class T, auto kernel>
@@ -70,33 +52,149 @@ auto random_numbers(std::uint64_t seed, std::uint64_t stream, std::uint64_t star
     return owned_array(std::move(out), count);
 }
 
-auto subset(std::uint64_t seed, std::uint64_t stream, std::uint64_t n, std::uint64_t k) {
+void check_subset(std::uint64_t n, std::uint64_t k) {
     if (n > index_limit) raise_parameter_error("n must be below 2^32");
     if (k > n) raise_parameter_error("k must be at most n: a subset cannot be larger than the set");
-    auto out = uninitialised<std::uint32_t>(k + gradwire::subset_slack);
-    const Scratch bitmap(gradwire::subset_bitmap_words(static_cast<std::uint32_t>(n)) * sizeof(std::uint64_t));
+}
+
+std::int64_t position_or_none(std::size_t i, std::size_t n) { return i == n ? -1 : static_cast<std::int64_t>(i); }
+
+// The index of the first of `count` chosen entries that is not finite, −1 if all are.
+std::int64_t first_nonfinite(const SpareArray<std::uint32_t>& indices, const SpareArray<float>& values, std::size_t count) {
+    const std::size_t i = gradwire::value_kernels().find_nonfinite(values.data(), count);
+    return i == count ? -1 : static_cast<std::int64_t>(indices.data()[i]);
+}
+
+void put_back(float* total, const SpareArray<std::uint32_t>& indices, const SpareArray<float>& values, std::size_t count) {
+    for (std::size_t j = 0; j < count; ++j) total[indices.data()[j]] = values.data()[j];
+}
+
+// Memory for the bitmap of a subset of n, and the subset drawn in it.
+struct Draw {
+    gradwire::Spare bitmap;
+    gradwire::DrawnSubset subset;
+
+    Draw(std::uint64_t seed, std::uint64_t stream, std::size_t n, std::size_t k)
+        : bitmap(gradwire::subset_bitmap_words(static_cast<std::uint32_t>(n)) * sizeof(std::uint64_t)),
+          subset(gradwire::draw_subset(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k),
+                                       reinterpret_cast<std::uint64_t*>(bitmap.data()))) {}
+};
+
+auto subset(std::uint64_t seed, std::uint64_t stream, std::uint64_t n, std::uint64_t k) {
+    check_subset(n, k);
+    const SpareArray<std::uint32_t> out(k + gradwire::subset_slack);
     {
         nb::gil_scoped_release release;
-        gradwire::subset(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k),
-                         static_cast<std::uint64_t*>(bitmap.get()), out.get());
+        const Draw draw(seed, stream, n, k);
+        gradwire::subset_positions(draw.subset, static_cast<std::uint32_t>(n), out.data());
     }
-    return owned_array(std::move(out), k);
+    return out.array(k);
+}
+
+nb::tuple subset_values(const FloatsIn& x, std::uint64_t seed, std::uint64_t stream, std::uint64_t k) {
+    const std::size_t n = x.size();
+    check_subset(n, k);
+    const SpareArray<float> values(k);
+    std::size_t bad = n;
+    {
+        nb::gil_scoped_release release;
+        const Draw draw(seed, stream, n, k);
+        bad = gradwire::gather_subset_in_parallel(x.data(), n, draw.subset, values.data());
+    }
+    return nb::make_tuple(values.array(k), position_or_none(bad, n));
+}
+
+nb::tuple take_subset(const FloatsIn& x, const FloatsIn& residual, const FloatsOut& total, std::uint64_t seed,
+                        std::uint64_t stream, std::uint64_t k) {
+    const std::size_t n = x.size();
+    check_sum(x, residual, total);
+    check_subset(n, k);
+    const SpareArray<std::uint32_t> indices(k);
+    const SpareArray<float> values(k);
+    std::size_t bad = n;
+    {
+        nb::gil_scoped_release release;
+        const Draw draw(seed, stream, n, k);
+        bad = gradwire::take_subset_in_parallel(x.data(), residual.data(), total.data(), n, draw.subset, indices.data(),
+                                                values.data());
+    }
+    return nb::make_tuple(indices.array(k), values.array(k), position_or_none(bad, n));
+}
+
+nb::tuple thin_entries(const WordsIn& indices, const FloatsIn& values, std::uint64_t seed, std::uint64_t stream,
+                       std::uint64_t k) {
+    const std::size_t n = indices.size();
+    if (values.size() != n) throw nb::value_error("indices and values differ in length");
+    check_subset(n, k);
+    const SpareArray<std::uint32_t> out_indices(k);
+    const SpareArray<float> out_values(k);
+    {
+        nb::gil_scoped_release release;
+        const Draw draw(seed, stream, n, k);
+        gradwire::thin_entries(indices.data(), values.data(), n, draw.subset, out_indices.data(), out_values.data());
+    }
+    return nb::make_tuple(out_indices.array(k), out_values.array(k));
+}
+
+void check_count(std::size_t n, std::uint64_t r) {
+    if (n > index_limit) raise_parameter_error("x must have fewer than 2^32 entries");
+    if (r > n) raise_parameter_error("r must be at most len(x)");
 }
 
 auto top(const FloatsIn& x, std::uint64_t r) {
     const std::size_t n = x.size();
-    if (n > index_limit) raise_parameter_error("x must have fewer than 2^32 entries");
-    if (r > n) raise_parameter_error("r must be at most len(x)");
-    auto out = uninitialised<std::uint32_t>(r);
-    const std::size_t entries = gradwire::select_top_scratch(n, r);
-    const Scratch scratch(2 * entries * sizeof(std::uint32_t));
-    auto* const indices = static_cast<std::uint32_t*>(scratch.get());
+    check_count(n, r);
+    const SpareArray<std::uint32_t> indices(r);
     {
         nb::gil_scoped_release release;
-        gradwire::select_top(reinterpret_cast<const std::uint32_t*>(x.data()), n, r, out.get(), indices,
-                             indices + entries);
+        gradwire::select_top_in_parallel(x.data(), n, r, indices.data(), nullptr);
     }
-    return owned_array(std::move(out), r);
+    return indices.array(r);
+}
+
+nb::tuple top_entries(const FloatsIn& x, std::uint64_t r) {
+    const std::size_t n = x.size();
+    check_count(n, r);
+    const SpareArray<std::uint32_t> indices(r);
+    const SpareArray<float> values(r);
+    {
+        nb::gil_scoped_release release;
+        gradwire::select_top_in_parallel(x.data(), n, r, indices.data(), values.data());
+    }
+    return nb::make_tuple(indices.array(r), values.array(r), first_nonfinite(indices, values, r));
+}
+
+nb::tuple take_top(const FloatsIn& x, const FloatsIn& residual, const FloatsOut& total, std::uint64_t r) {
+    const std::size_t n = x.size();
+    check_sum(x, residual, total);
+    check_count(n, r);
+    const SpareArray<std::uint32_t> indices(r);
+    const SpareArray<float> values(r);
+    {
+        nb::gil_scoped_release release;
+        gradwire::take_top_in_parallel(x.data(), residual.data(), total.data(), n, r, indices.data(), values.data());
+    }
+    const std::int64_t bad = first_nonfinite(indices, values, r);
+    if (bad >= 0) put_back(total.data(), indices, values, r);
+    return nb::make_tuple(indices.array(r), values.array(r), bad);
+}
+
+nb::tuple reaching_entries(const FloatsIn& x, float threshold) {
+    const std::size_t n = x.size();
+    check_count(n, 0);
+    std::vector<gradwire::KeptEntries> parts;
+    {
+        nb::gil_scoped_release release;
+        parts = gradwire::reaching_in_parallel(x.data(), n, threshold);
+    }
+    const std::size_t count = gradwire::size_of(parts);
+    const SpareArray<std::uint32_t> indices(count);
+    const SpareArray<float> values(count);
+    {
+        nb::gil_scoped_release release;
+        gradwire::join(parts, indices.data(), values.data());
+    }
+    return nb::make_tuple(indices.array(count), values.array(count), first_nonfinite(indices, values, count));
 }
 
 }  // namespace
@@ -109,5 +207,13 @@ void bind_select(nb::module_& m) {
           nb::arg("start"), nb::arg("count"));
     m.def("child_seed", &gradwire::philox_child_seed, nb::arg("seed"), nb::arg("stream"), nb::arg("j"));
     m.def("subset", &subset, nb::arg("seed"), nb::arg("stream"), nb::arg("n"), nb::arg("k"));
+    m.def("subset_values", &subset_values, nb::arg("x"), nb::arg("seed"), nb::arg("stream"), nb::arg("k"));
+    m.def("take_subset", &take_subset, nb::arg("x"), nb::arg("residual"), nb::arg("total"), nb::arg("seed"),
+          nb::arg("stream"), nb::arg("k"));
+    m.def("thin_entries", &thin_entries, nb::arg("indices"), nb::arg("values"), nb::arg("seed"), nb::arg("stream"),
+          nb::arg("k"));
     m.def("top", &top, nb::arg("x"), nb::arg("r"));
+    m.def("top_entries", &top_entries, nb::arg("x"), nb::arg("r"));
+    m.def("take_top", &take_top, nb::arg("x"), nb::arg("residual"), nb::arg("total"), nb::arg("r"));
+    m.def("reaching_entries", &reaching_entries, nb::arg("x"), nb::arg("threshold"));
 }

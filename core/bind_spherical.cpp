@@ -1,13 +1,12 @@
 #include "bindings.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <thread>
 #include <vector>
 
 #include "integers.hpp"
 #include "spherical_code.hpp"
+#include "threads.hpp"
 
 namespace {
 
@@ -35,7 +34,7 @@ void check_gains(LongsIn index, FloatsIn gain) {
     }
 }
 
-// One of these a thread; the vectors are of blocks.
+// Of a chunk of blocks.
 struct SearchBuffers {
     SearchBuffers(const BlockSplit& split, std::size_t count)
         : points(buffer<float>(point_rows(split.most()) * spherical::tile)),
@@ -49,8 +48,7 @@ struct SearchBuffers {
     std::unique_ptr<std::uint32_t[]> active;
 };
 
-nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, std::uint64_t pair_limit,
-                 std::size_t threads) {
+nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, std::uint64_t pair_limit) {
     check_split(x.size(), m);
     if (!(alpha > 0 && alpha < 1)) throw nb::value_error("alpha lies between 0 and 1");
     if (pair_limit > std::uint64_t{1} << (spherical::index_bits - 1)) throw nb::value_error("pair_limit passes 2^39");
@@ -59,21 +57,14 @@ nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, st
     {
         nb::gil_scoped_release release;
         const SphericalSearch task{x.data(), {x.size(), m}, alpha, seed, pair_limit};
-        threads = std::clamp<std::size_t>(threads, 1, 256);
-        const std::size_t chunk = spherical_chunk(task.split, threads);
-        const std::size_t chunks = (m + chunk - 1) / chunk;
-        threads = std::min(threads, chunks);
-        std::vector<SearchBuffers> buffers;
-        for (std::size_t t = 0; t < threads; ++t) buffers.emplace_back(task.split, chunk);
-        std::atomic<std::size_t> next{0};
-        const auto work = [&](std::size_t t) noexcept {
-            for (std::size_t c; (c = next.fetch_add(1)) < chunks;)
-                spherical_search(task, c * chunk, std::min(chunk, m - c * chunk), buffers[t].scratch(), index.get(),
-                                 gain.get());
-        };
-        std::vector<std::jthread> others;
-        for (std::size_t t = 1; t < threads; ++t) others.emplace_back(work, t);
-        work(0);
+        const std::size_t chunk = spherical_chunk(task.split, threads());
+        // The limit is some 32 times the pairs that are due for a block; of these many products are a thread's least work.
+        const std::size_t products = x.size() * std::min<std::uint64_t>(pair_limit / 32, worth_threads);
+        in_parallel(parts_of(m, chunk), products / 32, [&](std::size_t c) {
+            const std::size_t first = c * chunk, count = std::min(chunk, m - first);
+            const SearchBuffers buffers(task.split, count);
+            spherical_search(task, first, count, buffers.scratch(), index.get(), gain.get());
+        });
     }
     return nb::make_tuple(owned_array(std::move(index), m), owned_array(std::move(gain), m));
 }
@@ -164,15 +155,18 @@ void points(std::uint64_t seed, LongsIn index, FloatsIn gain, FloatsOut out) {
     nb::gil_scoped_release release;
     check_gains(index, gain);
     const BlockSplit split{out.size(), gain.size()};
-    const auto scratch = buffer<float>(point_rows(split.most()) * spherical::tile);
-    spherical_points(split, seed, index.data(), gain.data(), scratch.get(), out.data());
+    in_parallel_pieces(split.m, std::max<std::size_t>(1, part_length / split.most()), out.size(),
+                       [&](std::size_t first, std::size_t count) {
+                           const auto scratch = buffer<float>(point_rows(split.most()) * spherical::tile);
+                           spherical_points(split, seed, first, count, index.data(), gain.data(), scratch.get(), out.data());
+                       });
 }
 
 }  // namespace
 
 void bind_spherical(nb::module_& m) {
     m.def("spherical_search", &search, nb::arg("x"), nb::arg("m"), nb::arg("alpha"), nb::arg("seed"),
-          nb::arg("pair_limit"), nb::arg("threads"));
+          nb::arg("pair_limit"));
     m.def("encode_spherical", &encode, nb::arg("x"), nb::arg("index"), nb::arg("gain"));
     m.def("decode_spherical", &decode, nb::arg("data"), nb::arg("n"), nb::arg("m"));
     m.def("spherical_points", &points, nb::arg("seed"), nb::arg("index"), nb::arg("gain"), nb::arg("out"));

@@ -2,11 +2,15 @@
 
 #include "bindings.hpp"
 #include "message_error.hpp"
-#include "spare.hpp"
+#include "spare_array.hpp"
+#include "sums.hpp"
+#include "threads.hpp"
 #include "values.hpp"
 
 namespace {
 
+using gradwire::in_parallel_pieces;
+using gradwire::part_length;
 using HalvesIn = nb::ndarray<const std::uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 // The kernels trust their indices: this is where they earn it. `add` must not touch anything before.
@@ -20,38 +24,28 @@ void check_exponent(int exponent) {
     if (exponent < -126 || exponent > 126) throw nb::value_error("the exponent lies in -126 … 126");
 }
 
-// An array of 16-bit numbers in spare memory: a long one is a step on the way to a message, and follows another such.
-struct SpareHalves {
-    gradwire::Spare* memory;
-    nb::capsule owner;
-    std::size_t size;
-
-    explicit SpareHalves(std::size_t n)
-        : memory(new gradwire::Spare(2 * n)),
-          owner(memory, [](void* p) noexcept { delete static_cast<gradwire::Spare*>(p); }),
-          size(n) {}
-    std::uint16_t* data() const { return reinterpret_cast<std::uint16_t*>(memory->data()); }
-    nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<1>> array() const { return {data(), {size}, owner}; }
-};
-
-constexpr std::size_t short_halves = std::size_t{1} << 18;
-
+// encode(begin, size, out) makes a part of them.
 template <class Encode>
-nb::ndarray<nb::numpy, std::uint16_t, nb::ndim<1>> encoded_halves(std::size_t n, Encode encode) {
-    if (n < short_halves) {
-        auto out = uninitialised<std::uint16_t>(n);
-        {
-            nb::gil_scoped_release release;
-            encode(out.get());
-        }
-        return owned_array(std::move(out), n);
-    }
-    const SpareHalves out(n);
+auto encoded_halves(std::size_t n, const Encode& encode) {
+    const SpareArray<std::uint16_t> out(n);
     {
         nb::gil_scoped_release release;
-        encode(out.data());
+        in_parallel_pieces(n, part_length, [&](std::size_t begin, std::size_t size) {
+            encode(begin, size, out.data() + begin);
+        });
     }
-    return out.array();
+    return out.array(n);
+}
+
+template <class In, class T>
+auto gathered(In x, WordsIn indices) {
+    const SpareArray<T> out(indices.size());
+    {
+        nb::gil_scoped_release release;
+        check_indices(indices, x.size());
+        gradwire::gather(x.data(), indices.data(), indices.size(), out.data());
+    }
+    return out.array(indices.size());
 }
 
 void add_floats(BytesIn data, FloatsOut out, int format, int exponent, float weight) {
@@ -62,9 +56,14 @@ void add_floats(BytesIn data, FloatsOut out, int format, int exponent, float wei
     if (data.size() != out.size() * gradwire::bytes_of(known)) throw nb::value_error("out and data differ in length");
     nb::gil_scoped_release release;
     const auto& kernels = gradwire::value_kernels();
-    if (!kernels.all_finite(data.data(), out.size(), known))
-        throw gradwire::MessageError("the message holds NaN or infinity");
-    kernels.add_floats(out.data(), data.data(), out.size(), known, exponent, weight);
+    const std::size_t bytes = gradwire::bytes_of(known);
+    in_parallel_pieces(out.size(), part_length, [&](std::size_t begin, std::size_t size) {
+        if (!kernels.all_finite(data.data() + bytes * begin, size, known))
+            throw gradwire::MessageError("the message holds NaN or infinity");
+    });
+    in_parallel_pieces(out.size(), part_length, [&](std::size_t begin, std::size_t size) {
+        kernels.add_floats(out.data() + begin, data.data() + bytes * begin, size, known, exponent, weight);
+    });
 }
 
 }  // namespace
@@ -79,21 +78,16 @@ void bind_values(nb::module_& m) {
     });
     m.def("max_abs", [](FloatsIn x) {
         nb::gil_scoped_release release;
-        return value_kernels().max_abs(x.data(), x.size());
+        return gradwire::largest_magnitude(x.data(), x.size());
     });
-    m.def("gather", [](FloatsIn x, WordsIn indices) {
-        auto out = uninitialised<float>(indices.size());
-        {
-            nb::gil_scoped_release release;
-            check_indices(indices, x.size());
-            gradwire::gather(x.data(), indices.data(), indices.size(), out.get());
-        }
-        return owned_array(std::move(out), indices.size());
-    });
+    m.def("gather", &gathered<FloatsIn, float>);
+    m.def("gather", &gathered<WordsIn, std::uint32_t>);
     m.def("add_dense", [](FloatsOut out, FloatsIn values, float weight) {
         if (out.size() != values.size()) throw nb::value_error("out and values differ in length");
         nb::gil_scoped_release release;
-        value_kernels().add_dense(out.data(), values.data(), out.size(), weight);
+        in_parallel_pieces(out.size(), part_length, [&](std::size_t begin, std::size_t size) {
+            value_kernels().add_dense(out.data() + begin, values.data() + begin, size, weight);
+        });
     });
     m.def("add_sparse", [](FloatsOut out, WordsIn indices, FloatsIn values, float weight) {
         if (indices.size() != values.size()) throw nb::value_error("indices and values differ in length");
@@ -101,10 +95,17 @@ void bind_values(nb::module_& m) {
         check_indices(indices, out.size());
         gradwire::add_sparse(out.data(), indices.data(), values.data(), indices.size(), weight);
     });
+    m.def("put_sparse", [](FloatsOut out, WordsIn indices, FloatsIn values) {
+        if (indices.size() != values.size()) throw nb::value_error("indices and values differ in length");
+        nb::gil_scoped_release release;
+        check_indices(indices, out.size());
+        gradwire::put_sparse(out.data(), indices.data(), values.data(), indices.size());
+    });
     m.def("add_floats", &add_floats);
     m.def("encode_bfloat16", [](FloatsIn x) {
-        return encoded_halves(
-            x.size(), [&](std::uint16_t* out) { value_kernels().encode_bfloat16(x.data(), x.size(), out); });
+        return encoded_halves(x.size(), [&](std::size_t begin, std::size_t size, std::uint16_t* out) {
+            value_kernels().encode_bfloat16(x.data() + begin, size, out);
+        });
     });
     m.def("decode_bfloat16", [](HalvesIn h) {
         auto out = uninitialised<float>(h.size());
@@ -116,8 +117,9 @@ void bind_values(nb::module_& m) {
     });
     m.def("encode_float16", [](FloatsIn x, int exponent) {
         check_exponent(exponent);
-        return encoded_halves(
-            x.size(), [&](std::uint16_t* out) { value_kernels().encode_float16(x.data(), x.size(), exponent, out); });
+        return encoded_halves(x.size(), [&](std::size_t begin, std::size_t size, std::uint16_t* out) {
+            value_kernels().encode_float16(x.data() + begin, size, exponent, out);
+        });
     });
     m.def("decode_float16", [](HalvesIn h, int exponent) {
         check_exponent(exponent);

@@ -6,6 +6,7 @@
 
 #include "dispatch.hpp"
 #include "message_error.hpp"
+#include "threads.hpp"
 
 NB_MODULE(_core, m) {
     m.doc() = "Native kernels of gradwire; use gradwire.kernels instead.";
@@ -31,10 +32,14 @@ NB_MODULE(_core, m) {
                                               : gradwire::Simd::avx512);
     });
 
+    m.def("threads", [] { return gradwire::threads(); });
+    m.def("set_threads", [](unsigned count) { gradwire::set_threads(count); });
+
     bind_select(m);
     bind_coding(m);
     bind_values(m);
     bind_quantise(m);
+    bind_levels(m);
     bind_hadamard(m);
     bind_rivals(m);
     bind_frame(m);

@@ -69,6 +69,7 @@ void bind_select(nb::module_& m);
 void bind_coding(nb::module_& m);
 void bind_values(nb::module_& m);
 void bind_quantise(nb::module_& m);
+void bind_levels(nb::module_& m);
 void bind_hadamard(nb::module_& m);
 void bind_rivals(nb::module_& m);
 void bind_frame(nb::module_& m);

@@ -259,54 +259,65 @@ void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, Contex
         }
 }
 
-std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
-                              const ContextEncodeTable& table, const ContextScratch& scratch,
-                              std::uint8_t* out) noexcept {
+ContextBlockWriter::ContextBlockWriter(const ContextEncodeTable& table, const ContextScratch& scratch) noexcept
+    : table_(table), scratch_(scratch), extra_(scratch.extra) {}
+
+bool ContextBlockWriter::put(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
     const PlainSymbols plain = plain_symbols();
-    BitWriter extra(scratch.extra);
-    std::uint64_t extra_bits = 0;
+    std::uint16_t* const symbols = scratch_.symbols + size_;
     for (std::size_t j = 0; j < m;) {
-        j += plain(v + j, contexts + j, m - j, table, scratch.symbols + j);
+        j += plain(v + j, contexts + j, m - j, table_, symbols + j);
         const std::size_t size = std::min(m - j, symbol_piece);
-        if (!any_symbols(v + j, contexts + j, size, table.frequencies, scratch.symbols + j, extra, extra_bits))
-            return 0;
+        if (!any_symbols(v + j, contexts + j, size, table_.frequencies, symbols + j, extra_, extra_bits_)) return false;
         j += size;
     }
-    const auto extra_size = static_cast<std::size_t>(extra.finish() - scratch.extra);
+    size_ += m;
+    return true;
+}
 
-    const unsigned kind = lanes_log2(scratch.symbols, m, table.frequencies);
+std::size_t ContextBlockWriter::finish(std::uint8_t* out) noexcept {
+    const auto extra_size = static_cast<std::size_t>(extra_.finish() - scratch_.extra);
+    const unsigned kind = lanes_log2(scratch_.symbols, size_, table_.frequencies);
     const unsigned lanes = 1u << kind;
     std::uint32_t states[most_lanes];
-    const std::size_t word_count = rans_encode(scratch.symbols, m, table, lanes, states, scratch.stack);
+    const std::size_t word_count = rans_encode(scratch_.symbols, size_, table_, lanes, states, scratch_.stack);
     std::uint8_t* p = out;
     *p++ = static_cast<std::uint8_t>(kind);
     p = put_varint(p, static_cast<std::uint32_t>(word_count));
-    p = put_varint(p, static_cast<std::uint32_t>(extra_bits));
+    p = put_varint(p, static_cast<std::uint32_t>(extra_bits_));
     std::memcpy(p, states, 4 * std::size_t{lanes});
     p += 4 * std::size_t{lanes};
-    for (std::size_t w = 0; w < word_count; ++w) store(p + 2 * w, scratch.stack[word_count - 1 - w]);
+    for (std::size_t w = 0; w < word_count; ++w) store(p + 2 * w, scratch_.stack[word_count - 1 - w]);
     p += 2 * word_count;
-    std::memcpy(p, scratch.extra, extra_size);
+    std::memcpy(p, scratch_.extra, extra_size);
     return static_cast<std::size_t>(p - out) + extra_size;
 }
 
-void decode_in_context(ByteReader& reader, const std::uint8_t* contexts, std::size_t m, const ContextDecodeTable& table,
-                       std::uint32_t* v) {
+ContextBlock read_context_block(ByteReader& reader, std::size_t m) {
+    ContextBlock block{};
+    block.size = m;
     const unsigned kind = reader.byte();
     if (1u << std::min(kind, 7u) > most_lanes) throw MessageError("the message has a block of more than 64 lanes");
-    const unsigned lanes = 1u << kind;
-    const std::uint32_t word_count = reader.varint();
-    const std::uint32_t extra_bits = reader.varint();
-    const std::uint8_t* states = reader.take(4 * std::uint64_t{lanes});
-    const std::uint8_t* words = reader.take(2 * std::uint64_t{word_count});
-    const std::uint8_t* bits = reader.take((std::uint64_t{extra_bits} + 7) / 8);
+    block.lanes = 1u << kind;
+    block.word_count = reader.varint();
+    block.extra_bits = reader.varint();
+    block.states = reader.take(4 * std::uint64_t{block.lanes});
+    block.words = reader.take(2 * std::uint64_t{block.word_count});
+    block.extra = reader.take((std::uint64_t{block.extra_bits} + 7) / 8);
+    block.end = reader.next();
+    return block;
+}
 
-    const std::uint32_t all = rans_decode(v, contexts, m, table, lanes, states, words, word_count);
-    BitReader extra(bits, reader.next());
-    if (all >= plain_limit) read_extra(extra, contexts, m, table.frequencies, v);
-    if (extra.position() != extra_bits)
+std::uint32_t decode_in_context(const ContextBlock& block, const std::uint8_t* contexts, const ContextDecodeTable& table,
+                                std::uint32_t* v) {
+    const std::uint32_t all = rans_decode(v, contexts, block.size, table, block.lanes, block.states, block.words,
+                                          block.word_count);
+    BitReader extra(block.extra, block.end);
+    if (all >= plain_limit) read_extra(extra, contexts, block.size, table.frequencies, v);
+    if (extra.position() != block.extra_bits)
         throw MessageError("the message has a block whose number of extra bits is not that of its tokens");
     extra.finish();
+    return all;
 }
 
 }  // namespace gradwire

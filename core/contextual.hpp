@@ -39,14 +39,40 @@ struct ContextScratch {
 constexpr std::size_t context_extra_bound(std::size_t m) noexcept { return 4 * m + write_slack; }
 constexpr std::size_t context_block_bound(std::size_t m) noexcept { return 1 + 5 + 5 + 4 * most_lanes + (2 + 4) * m; }
 
-// Writes the block of 1 ≤ m ≤ block_length numbers to out, where context_block_bound(m) bytes are free, and returns its
-// size; 0 if the tables cannot code a number.
-std::size_t encode_in_context(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
-                              const ContextEncodeTable& table, const ContextScratch& scratch,
-                              std::uint8_t* out) noexcept;
+// Collects a block of 1 … block_length numbers piece by piece; pieces of a multiple of 64 numbers go fastest.
+class ContextBlockWriter {
+public:
+    ContextBlockWriter(const ContextEncodeTable& table, const ContextScratch& scratch) noexcept;
+    // False if the tables cannot code a number: then the block cannot be finished.
+    bool put(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept;
+    // Writes the block to out, where context_block_bound(how many) bytes are free, and returns its size.
+    std::size_t finish(std::uint8_t* out) noexcept;
 
-// The block of 1 ≤ m ≤ block_length numbers at the reader, which passes it.
-void decode_in_context(ByteReader& reader, const std::uint8_t* contexts, std::size_t m, const ContextDecodeTable& table,
-                       std::uint32_t* v);
+private:
+    const ContextEncodeTable& table_;
+    const ContextScratch scratch_;
+    std::size_t size_ = 0;
+    BitWriter extra_;
+    std::uint64_t extra_bits_ = 0;
+};
+
+// A block as it lies in a message: its bytes are all there, but not checked.
+struct ContextBlock {
+    std::size_t size;  // numbers
+    unsigned lanes;
+    const std::uint8_t* states;
+    const std::uint8_t* words;
+    std::size_t word_count;
+    const std::uint8_t* extra;
+    const std::uint8_t* end;
+    std::uint32_t extra_bits;
+};
+
+// The block of 1 ≤ m ≤ block_length numbers at the reader, which passes it: so blocks are found without decoding them.
+ContextBlock read_context_block(ByteReader& reader, std::size_t m);
+
+// Its numbers. Returns an upper bound of them that is below plain_limit if all are, and no more.
+std::uint32_t decode_in_context(const ContextBlock& block, const std::uint8_t* contexts, const ContextDecodeTable& table,
+                                std::uint32_t* v);
 
 }  // namespace gradwire

@@ -107,25 +107,29 @@ void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits,
     for (std::size_t i = 0; i < n; ++i) contexts[i] = static_cast<std::uint8_t>((words[i] >> 28) >> (4 - bits));
 }
 
-void count_in_contexts(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m, unsigned tables,
-                       std::uint64_t* counts) noexcept {
-    constexpr std::size_t piece = 1 << 20;  // counts of 32 bits hold that many
+void ContextCounter::add(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
+    constexpr std::size_t piece = 64;  // numbers that are looked at together: are they all plain?
     for (std::size_t begin = 0; begin < m; begin += piece) {
         const std::size_t end = std::min(m, begin + piece);
-        // Two sets, so that equal tokens in a row do not wait for each other's increment.
-        std::uint32_t count[2][most_contexts << 8] = {};
-        const auto add = [&](std::size_t j, unsigned set) {
-            ++count[set][unsigned{contexts[j]} << 8 | (v[j] < plain_limit ? v[j] : token_of(v[j]))];
-        };
-        std::size_t j = begin;
-        for (; j + 2 <= end; j += 2) {
-            add(j, 0);
-            add(j + 1, 1);
+        std::uint32_t all = 0;
+        for (std::size_t j = begin; j < end; ++j) all |= v[j];
+        if (all < plain_limit) {
+            std::uint16_t at[piece];
+            for (std::size_t j = begin; j < end; ++j)
+                at[j - begin] = static_cast<std::uint16_t>(contexts[j] * plain_limit + v[j]);
+            for (std::size_t j = 0; j < end - begin; ++j) ++plain_[j % sets][at[j]];
+        } else {
+            for (std::size_t j = begin; j < end; ++j) ++other_[contexts[j]][token_of(v[j])];
         }
-        if (j < end) add(j, 0);
-        for (unsigned c = 0; c < tables; ++c)
-            for (unsigned s = 0; s < token_limit; ++s)
-                counts[c * context_tokens + s] += count[0][c << 8 | s] + count[1][c << 8 | s];
+    }
+}
+
+void ContextCounter::add_to(std::uint64_t* counts, unsigned tables) const noexcept {
+    for (unsigned c = 0; c < tables; ++c) {
+        std::uint64_t* of = counts + c * context_tokens;
+        for (unsigned s = 0; s < token_limit; ++s) of[s] += other_[c][s];
+        for (const auto& set : plain_)
+            for (unsigned s = 0; s < plain_limit; ++s) of[s] += set[c * plain_limit + s];
     }
 }
 

@@ -25,9 +25,20 @@ constexpr unsigned token_of(std::uint32_t v) noexcept {
 // For each random word its first bits, up to 4 of them.
 void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits, std::uint8_t* contexts) noexcept;
 
-// Adds to counts, one table a context: of the numbers' own tokens, as if none was escaped. Contexts are below tables.
-void count_in_contexts(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m, unsigned tables,
-                       std::uint64_t* counts) noexcept;
+// Counts numbers by their own tokens, as if none was escaped, in each context; fewer than 2^32 numbers in all.
+class ContextCounter {
+public:
+    void add(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept;
+    // Adds what was counted to counts, one table a context; contexts are below tables.
+    void add_to(std::uint64_t* counts, unsigned tables) const noexcept;
+
+private:
+    // Sets, so that equal tokens in a row do not wait for each other's increment. Numbers below plain_limit are their own
+    // tokens; most are.
+    static constexpr unsigned sets = 4;
+    std::uint32_t plain_[sets][most_contexts * plain_limit] = {};
+    std::uint32_t other_[most_contexts][token_limit] = {};
+};
 
 // Frequencies of one table from its counts (sum at most largest_count_sum), as 4.1 pins them; of token 0 alone if
 // nothing was counted.

@@ -29,10 +29,16 @@ inline std::uint32_t three_streams(std::uint32_t crc, const CrcTables& past, con
                                    std::size_t& size) noexcept {
     for (; size >= 3 * stream; data += 3 * stream, size -= 3 * stream) {
         std::uint64_t a = crc, b = 0, c = 0;
-        for (std::size_t i = 0; i < stream; i += 8) {
-            a = _mm_crc32_u64(a, load(data + i));
-            b = _mm_crc32_u64(b, load(data + stream + i));
-            c = _mm_crc32_u64(c, load(data + 2 * stream + i));
+        for (std::size_t line = 0; line < stream; line += 64) {
+            // Three places at once are more than the processor's own prefetching follows well.
+            if constexpr (stream == long_stream)
+                for (std::size_t s = 3; s < 6; ++s) __builtin_prefetch(data + s * stream + line);
+#pragma GCC unroll 8
+            for (std::size_t i = line; i < line + 64; i += 8) {
+                a = _mm_crc32_u64(a, load(data + i));
+                b = _mm_crc32_u64(b, load(data + stream + i));
+                c = _mm_crc32_u64(c, load(data + 2 * stream + i));
+            }
         }
         const std::uint32_t ab = shifted(past, static_cast<std::uint32_t>(a)) ^ static_cast<std::uint32_t>(b);
         crc = shifted(past, ab) ^ static_cast<std::uint32_t>(c);

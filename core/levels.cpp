@@ -22,7 +22,7 @@ public:
 
     // The next `size` tokens if they are plain; else null, and zigzag holds the numbers.
     const std::uint8_t* read(std::size_t size, std::uint32_t* zigzag) noexcept {
-        const std::uint8_t* tokens = tokens_;
+        const std::uint8_t* const tokens = last_ = tokens_;
         tokens_ += size;
         if (plain_) return tokens;
         if (!unary_) {
@@ -37,17 +37,26 @@ public:
         return nullptr;
     }
 
+    // The tokens of the piece that was read last, which may not all be plain; null if the block has none.
+    const std::uint8_t* tokens_read() const noexcept { return unary_ ? nullptr : last_; }
+
     void finish() const { numbers_.finish(); }
 
 private:
     bool plain_, unary_;
     const std::uint8_t* tokens_;
+    const std::uint8_t* last_ = nullptr;
     std::uint8_t* wide_;
     NumberReader numbers_;
 };
 
-// What each plain token adds: the products are rounded one by one, as for any other level.
+// What each level adds, as far as the table goes: the products are rounded one by one, as for any other level.
 void fill_addends(const QuantiseKernels& kernels, const Dequantiser& dequantiser, float* addends) noexcept {
+    if (dequantiser.values != nullptr) {
+        std::fill(addends, addends + plain_limit, 0.0f);
+        for (std::uint32_t z = 0; z < dequantiser.count; ++z) addends[z] = dequantiser.weight * dequantiser.values[z];
+        return;
+    }
     std::uint32_t zigzag[plain_limit];
     float values[plain_limit];
     for (unsigned s = 0; s < plain_limit; ++s) zigzag[s] = s;
@@ -56,42 +65,85 @@ void fill_addends(const QuantiseKernels& kernels, const Dequantiser& dequantiser
     kernels.add_scaled(addends, values, plain_limit, dequantiser.power, dequantiser.weight);
 }
 
+// The largest number. Runs whose numbers together have no higher bit than it are passed over.
+std::uint32_t largest(const std::uint32_t* zigzag, std::size_t size) noexcept {
+    constexpr std::size_t run = 64;
+    std::uint32_t top = 0;
+    for (std::size_t begin = 0; begin < size; begin += run) {
+        const std::size_t end = std::min(begin + run, size);
+        std::uint32_t all = 0;
+        for (std::size_t i = begin; i < end; ++i) all |= zigzag[i];
+        if (all <= top) continue;
+        for (std::size_t i = begin; i < end; ++i) top = std::max(top, zigzag[i]);
+    }
+    return top;
+}
+
+// Adds a piece that is not plain by table. Few of its numbers are large, so most runs of it are plain still.
+void add_by_table(const QuantiseKernels& kernels, const std::uint32_t* zigzag, const std::uint8_t* tokens,
+                  std::size_t size, const float* addends, float* out) noexcept {
+    constexpr std::size_t run = 64;
+    for (std::size_t begin = 0; begin < size; begin += run) {
+        const std::size_t end = std::min(begin + run, size);
+        std::uint32_t all = 0;
+        for (std::size_t i = begin; i < end; ++i) all |= zigzag[i];
+        if (all < plain_limit && tokens != nullptr) {
+            kernels.add_plain(out + begin, tokens + begin, end - begin, addends);
+            continue;
+        }
+        for (std::size_t i = begin; i < end; ++i) out[i] += addends[zigzag[i]];
+    }
+}
+
 }  // namespace
+
+std::uint32_t LevelBlockWriter::put(const std::uint32_t* zigzag, std::size_t size) noexcept {
+    numbers_.put(zigzag, size);
+    std::memcpy(next_, scratch_.wide + wide_, size);
+    next_ += size;
+    wide_ += size;
+    std::uint32_t nonzero = 0;
+    for (std::size_t i = 0; i < size; ++i) nonzero += zigzag[i] != 0;
+    return nonzero;
+}
+
+std::size_t LevelBlockWriter::finish() noexcept {
+    TokenBlock block = numbers_.finish();
+    block.tokens = scratch_.tokens;
+    block.size = static_cast<std::size_t>(next_ - scratch_.tokens);
+    return encode_block(block, scratch_.stack, scratch_.block);
+}
 
 LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, const Quantiser& quantiser,
                               const LevelScratch& scratch) noexcept {
     const QuantiseKernels& kernels = quantise_kernels();
     const bool random = quantiser.rounding != Rounding::nearest;
     std::uint32_t words[level_piece], zigzag[level_piece];
+    float quotients[level_piece];
     double products[16] = {};
     LevelBlock result{};
-    TokenWriter writer(scratch.wide, scratch.extra);
-    std::size_t wide = 0;
+    LevelBlockWriter writer(scratch);
     std::uint64_t squares = 0;  // of small whole numbers: exact in any order
     for (std::size_t begin = 0; begin < m; begin += level_piece) {
         const std::size_t size = std::min(level_piece, m - begin);
-        const float* const y = x + first + begin;
-        std::uint8_t* const tokens = scratch.tokens + begin;
+        const float* y = x + first + begin;
+        if (quantiser.divisors != nullptr) {
+            kernels.divide(y, first + begin, size, quantiser.divisors, quantiser.bucket, quotients);
+            y = quotients;
+        }
         if (random) philox_words(quantiser.seed, quantiser.stream, first + begin, size, words);
-        if (kernels.quantise_plain(y, size, quantiser.inverse, quantiser.rounding, random ? words : nullptr, tokens,
-                                   quantiser.summed ? products : nullptr)) {
-            const PlainSums sums = kernels.plain_sums(tokens, size);
+        if (kernels.quantise_plain(y, size, quantiser.inverse, quantiser.rounding, random ? words : nullptr,
+                                   writer.plain(), quantiser.summed ? products : nullptr)) {
+            const PlainSums sums = kernels.plain_sums(writer.plain(), size);
+            writer.took_plain(size);
             squares += sums.squares;
             result.sums.nonzero += sums.nonzero;
             continue;
         }
         kernels.quantise(y, size, quantiser.inverse, quantiser.rounding, random ? words : nullptr, zigzag);
-        writer.put(zigzag, size);
-        std::memcpy(tokens, scratch.wide + wide, size);
-        wide += size;
-        std::uint32_t nonzero = 0;
-        for (std::size_t i = 0; i < size; ++i) nonzero += zigzag[i] != 0;
-        result.sums.nonzero += nonzero;
+        result.sums.nonzero += writer.put(zigzag, size);
     }
-    TokenBlock block = writer.finish();
-    block.tokens = scratch.tokens;
-    block.size = m;
-    if (quantiser.summed && wide != 0) {
+    if (quantiser.summed && !writer.all_plain()) {
         result.sums = kernels.level_sums(x + first, m, quantiser.inverse);
     } else if (quantiser.summed) {
         for (std::size_t half = 8; half > 0; half /= 2)
@@ -99,44 +151,65 @@ LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, 
         result.sums.products = products[0];
         result.sums.squares = static_cast<double>(squares);
     }
-    result.size = encode_block(block, scratch.stack, scratch.block);
+    result.size = writer.finish();
     return result;
 }
 
-void check_level_block(const Block& block, std::uint8_t* tokens, std::uint8_t* wide) {
+void check_level_block(const Block& block, const Dequantiser& dequantiser, std::uint8_t* tokens, std::uint8_t* wide) {
     std::uint32_t zigzag[level_piece];
     if (!block.unary) decode_tokens(block, tokens);
     PieceReader pieces(block, tokens, wide);
+    const bool limited = dequantiser.values != nullptr;
     for (std::size_t begin = 0; begin < block.size; begin += level_piece) {
         const std::size_t size = std::min(level_piece, block.size - begin);
-        if (pieces.read(size, zigzag) != nullptr) continue;
+        const std::uint8_t* const plain = pieces.read(size, zigzag);
         std::uint32_t top = 0;
-        for (std::size_t i = 0; i < size; ++i) top = std::max(top, zigzag[i]);
+        if (plain != nullptr) {
+            if (!limited || dequantiser.count >= plain_limit) continue;
+            std::uint8_t largest = 0;
+            for (std::size_t i = 0; i < size; ++i) largest = std::max(largest, plain[i]);
+            top = largest;
+        } else {
+            top = largest(zigzag, size);
+        }
         if (top == 0xFFFFFFFFu) throw MessageError("the message holds a level beyond the range of 32 bits");
+        if (limited && top >= dequantiser.count)
+            throw MessageError("the message holds a level beyond the smallest that its codec has");
     }
     pieces.finish();
 }
 
 void add_level_block(const Block& block, const std::uint8_t* tokens, const Dequantiser& dequantiser, float* out,
-                     std::size_t first, std::uint8_t* wide) noexcept {
+                     std::size_t first, std::uint8_t* wide, float* addends) noexcept {
     const QuantiseKernels& kernels = quantise_kernels();
+    const float step = dequantiser.step, power = dequantiser.power, weight = dequantiser.weight;
     std::uint32_t zigzag[level_piece], words[level_piece];
-    float values[level_piece], addends[plain_limit];
-    if (!dequantiser.shared) fill_addends(kernels, dequantiser, addends);
+    float values[level_piece];
+    const bool in_table = !dequantiser.shared && dequantiser.steps == nullptr;
+    if (in_table) fill_addends(kernels, dequantiser, addends);
     PieceReader pieces(block, tokens, wide);
     for (std::size_t begin = 0; begin < block.size; begin += level_piece) {
-        const std::size_t size = std::min(level_piece, block.size - begin);
-        float* const to = out + first + begin;
+        const std::size_t size = std::min(level_piece, block.size - begin), at = first + begin;
         const std::uint8_t* const plain = pieces.read(size, zigzag);
-        if (plain != nullptr && !dequantiser.shared) {
-            kernels.add_plain(to, plain, size, addends);
+        if (dequantiser.shared) {
+            philox_words(dequantiser.seed, dequantiser.stream, at, size, words);
+            if (plain != nullptr) {
+                kernels.add_dithered(out + at, plain, size, words, step, power, weight);
+                continue;
+            }
+        } else if (plain != nullptr && in_table) {
+            kernels.add_plain(out + at, plain, size, addends);
+            continue;
+        } else if (dequantiser.values != nullptr) {
+            add_by_table(kernels, zigzag, pieces.tokens_read(), size, addends, out + at);
             continue;
         }
         if (plain != nullptr)
             for (std::size_t i = 0; i < size; ++i) zigzag[i] = plain[i];
-        if (dequantiser.shared) philox_words(dequantiser.seed, dequantiser.stream, first + begin, size, words);
-        kernels.dequantise(zigzag, size, dequantiser.step, dequantiser.shared ? words : nullptr, values);
-        kernels.add_scaled(to, values, size, dequantiser.power, dequantiser.weight);
+        kernels.dequantise(zigzag, size, step, dequantiser.shared ? words : nullptr, values);
+        if (dequantiser.steps != nullptr)
+            kernels.multiply(values, at, size, dequantiser.steps, dequantiser.bucket);
+        kernels.add_scaled(out + at, values, size, power, weight);
     }
 }
 

@@ -46,6 +46,26 @@ Extent extent(const float* x, std::size_t n) {
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
 
+// The order of 4.6: 16 partial sums a block, folded in halves, blocks one after another.
+template <class Term>
+double ordered_sum(std::size_t n, Term term) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = begin + block < n ? begin + block : n;
+        double s[lanes] = {};
+        std::size_t i = begin;
+        for (; i + lanes <= end; i += lanes)
+            for (std::size_t j = 0; j < lanes; ++j) s[j] += term(i + j);
+        for (std::size_t j = 0; i < end; ++i, ++j) s[j] += term(i);
+        total += folded(s);
+    }
+    return total;
+}
+
+double sum_abs(const float* x, std::size_t n) {
+    return ordered_sum(n, [x](std::size_t i) { return static_cast<double>(std::fabs(x[i])); });
+}
+
 LevelSums level_sums(const float* x, std::size_t n, float inverse) {
     LevelSums sums{};
     float k[piece];
@@ -109,7 +129,8 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 const QuantiseKernels quantise_kernels_portable{
     portable::extent,   portable::sum_squares,    portable::sum_abs,    portable::level_sums,
     portable::quantise, portable::quantise_plain, portable::plain_sums, portable::dequantise,
-    portable::add_scaled, portable::add_plain};
+    portable::add_scaled, portable::add_plain,      portable::add_dithered, portable::divide,
+    portable::multiply};
 
 const QuantiseKernels& quantise_kernels() noexcept {
 #if defined(__x86_64__)

@@ -49,6 +49,14 @@ struct QuantiseKernels {
     void (*add_scaled)(float* out, const float* values, std::size_t n, float power, float weight);
     // out += addends[token], tokens plain.
     void (*add_plain)(float* out, const std::uint8_t* tokens, std::size_t n, const float* addends);
+    // add_scaled of dequantise, with words, for plain tokens.
+    void (*add_dithered)(float* out, const std::uint8_t* tokens, std::size_t n, const std::uint32_t* words, float step,
+                         float power, float weight);
+    // quotients = x / the divisor of the bucket of each entry; x[0] is entry number `first`.
+    void (*divide)(const float* x, std::size_t first, std::size_t n, const float* divisors, std::size_t bucket,
+                   float* quotients);
+    // values *= the step of each entry's bucket.
+    void (*multiply)(float* values, std::size_t first, std::size_t n, const float* steps, std::size_t bucket);
 };
 
 const QuantiseKernels& quantise_kernels() noexcept;

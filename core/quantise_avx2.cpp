@@ -29,6 +29,12 @@ struct Sums {
             part[r] = _mm256_add_pd(part[r], _mm256_mul_pd(a, a));
         }
     }
+    void add_magnitudes(const float* x) {
+        for (int r = 0; r < 4; ++r) {
+            const __m128 y = _mm_andnot_ps(_mm_set1_ps(-0.0f), _mm_loadu_ps(x + 4 * r));
+            part[r] = _mm256_add_pd(part[r], _mm256_cvtps_pd(y));
+        }
+    }
     void add_products(const float* x, __m256i k0, __m256i k1) {
         const __m256d k[4] = {lower(k0), upper(k0), lower(k1), upper(k1)};
         for (int r = 0; r < 4; ++r)
@@ -79,6 +85,19 @@ Extent extent(const float* x, std::size_t n) {
 }
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
+
+double sum_abs(const float* x, std::size_t n) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = begin + block < n ? begin + block : n;
+        Sums sums;
+        std::size_t i = begin;
+        for (; i + lanes <= end; i += lanes) sums.add_magnitudes(x + i);
+        if (i < end) sums.add_magnitudes(Tail(x + i, end - i).x);
+        total += sums.fold();
+    }
+    return total;
+}
 
 inline __m256 scaled(__m256 x, __m256 inverse) {
     const __m256 t = _mm256_max_ps(_mm256_set1_ps(-most), _mm256_mul_ps(x, inverse));
@@ -232,6 +251,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 const QuantiseKernels quantise_kernels_avx2{
     avx2::extent,   avx2::sum_squares,    avx2::sum_abs,    avx2::level_sums,
     avx2::quantise, avx2::quantise_plain, avx2::plain_sums, avx2::dequantise,
-    avx2::add_scaled, avx2::add_plain};
+    avx2::add_scaled, avx2::add_plain,      avx2::add_dithered, avx2::divide,
+    avx2::multiply};
 
 }  // namespace gradwire

@@ -26,6 +26,11 @@ struct Sums {
         low = _mm512_fmadd_pd(a, a, low);
         high = _mm512_fmadd_pd(b, b, high);
     }
+    void add_magnitudes(const float* x, __mmask16 mask) {
+        const __m512 y = _mm512_abs_ps(_mm512_maskz_loadu_ps(mask, x));
+        low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(y)));
+        high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(y, 1)));
+    }
     void add_products(__m512 x, __m512i k) {
         low = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), lower(k), low);
         high = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), upper(k), high);
@@ -69,6 +74,19 @@ Extent extent(const float* x, std::size_t n) {
 }
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
+
+double sum_abs(const float* x, std::size_t n) {
+    double total = 0;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = begin + block < n ? begin + block : n;
+        Sums sums;
+        std::size_t i = begin;
+        for (; i + lanes <= end; i += lanes) sums.add_magnitudes(x + i, 0xFFFF);
+        if (i < end) sums.add_magnitudes(x + i, first_lanes(end - i));
+        total += sums.fold();
+    }
+    return total;
+}
 
 inline __m512 scaled(__m512 x, __m512 inverse) {
     const __m512 t = _mm512_max_ps(_mm512_set1_ps(-most), _mm512_mul_ps(x, inverse));
@@ -200,6 +218,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 const QuantiseKernels quantise_kernels_avx512{
     avx512::extent,   avx512::sum_squares,    avx512::sum_abs,    avx512::level_sums,
     avx512::quantise, avx512::quantise_plain, avx512::plain_sums, avx512::dequantise,
-    avx512::add_scaled, avx512::add_plain};
+    avx512::add_scaled, avx512::add_plain,      avx512::add_dithered, avx512::divide,
+    avx512::multiply};
 
 }  // namespace gradwire

@@ -13,26 +13,6 @@ inline double folded(double* s) {
     return s[0];
 }
 
-// The order of 4.6: 16 partial sums a block, folded in halves, blocks one after another.
-template <class Term>
-double ordered_sum(std::size_t n, Term term) {
-    double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = begin + block < n ? begin + block : n;
-        double s[lanes] = {};
-        std::size_t i = begin;
-        for (; i + lanes <= end; i += lanes)
-            for (std::size_t j = 0; j < lanes; ++j) s[j] += term(i + j);
-        for (std::size_t j = 0; i < end; ++i, ++j) s[j] += term(i);
-        total += folded(s);
-    }
-    return total;
-}
-
-double sum_abs(const float* x, std::size_t n) {
-    return ordered_sum(n, [x](std::size_t i) { return static_cast<double>(std::fabs(x[i])); });
-}
-
 // Levels stay within ±2^22, where binary32 still has halves; adding and taking away 1.5·2^23 then rounds to the nearest
 // integer, ties to even.
 constexpr float most = 4194304.0f;
@@ -91,12 +71,41 @@ void dequantise(const std::uint32_t* zigzag, std::size_t n, float step, const st
         for (std::size_t i = 0; i < n; ++i) out[i] = step * (level_of(zigzag[i]) - (uniform(words[i]) - 0.5f));
 }
 
-void add_scaled(float* out, const float* values, std::size_t n, float power, float weight) {
+inline float saturated(float value) {
     constexpr float largest = std::numeric_limits<float>::max();
+    value = value < -largest ? -largest : value;
+    return value > largest ? largest : value;
+}
+
+void add_scaled(float* out, const float* values, std::size_t n, float power, float weight) {
+    for (std::size_t i = 0; i < n; ++i) out[i] += weight * saturated(values[i] * power);
+}
+
+void add_dithered(float* __restrict out, const std::uint8_t* __restrict tokens, std::size_t n,
+                  const std::uint32_t* __restrict words, float step, float power, float weight) {
     for (std::size_t i = 0; i < n; ++i) {
-        float value = values[i] * power;
-        value = value < -largest ? -largest : value;
-        value = value > largest ? largest : value;
-        out[i] += weight * value;
+        const float q = level_of(tokens[i]) - (uniform(words[i]) - 0.5f);
+        out[i] += weight * saturated((step * q) * power);
     }
+}
+
+// work(begin, end, divisor or step of the bucket) for the runs of one bucket each in a piece that starts at entry `first`.
+template <class Work>
+inline void by_bucket(std::size_t first, std::size_t n, const float* of_bucket, std::size_t bucket, Work work) {
+    std::size_t b = first / bucket, end = (b + 1) * bucket - first;
+    for (std::size_t begin = 0; begin < n; begin = end, end += bucket, ++b)
+        work(begin, end < n ? end : n, of_bucket[b]);
+}
+
+void divide(const float* x, std::size_t first, std::size_t n, const float* divisors, std::size_t bucket,
+            float* __restrict quotients) {
+    by_bucket(first, n, divisors, bucket, [=](std::size_t begin, std::size_t end, float divisor) {
+        for (std::size_t i = begin; i < end; ++i) quotients[i] = x[i] / divisor;
+    });
+}
+
+void multiply(float* values, std::size_t first, std::size_t n, const float* steps, std::size_t bucket) {
+    by_bucket(first, n, steps, bucket, [=](std::size_t begin, std::size_t end, float step) {
+        for (std::size_t i = begin; i < end; ++i) values[i] *= step;
+    });
 }

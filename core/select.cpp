@@ -14,20 +14,27 @@
 #include <cmath>
 #include <cstring>
 
+#include "blocks.hpp"
 #include "select_kth.hpp"
 #include "select_sample.hpp"
 
 namespace gradwire {
 namespace {
 
-constexpr std::size_t block = 4096;  // entries of the input that a step handles while they are in the first cache
+constexpr std::size_t block = pass_block;
 
 // Room for what is kept grows with r where few are wanted, and with n where many are.
 bool many(std::size_t n, std::size_t r) noexcept { return sample_size(n) > 0 && r > n / 16; }
 
-void take_sample(const std::uint32_t* bits, std::size_t n, std::uint32_t* sample) noexcept {
-    for (std::size_t i = 0; i < sample_size(n); i += sample_run)
-        std::memcpy(sample + i, bits + sample_place(n, i / sample_run), sample_run * sizeof(*bits));
+void take_run(const Vector& vector, std::size_t place, std::uint32_t* sample) noexcept {
+    std::memcpy(sample, vector.x + place, sample_run * sizeof(*sample));
+}
+
+// Before the pass, for the sum may go where x or the residual is.
+void take_run(const Sum& sum, std::size_t place, std::uint32_t* sample) noexcept {
+    float sums[sample_run];
+    value_kernels().sum(sum.x + place, sum.residual + place, sample_run, sums);
+    std::memcpy(sample, sums, sizeof(sums));
 }
 
 // Calls take(positions, count) with the positions of the r largest, ascending, a block at a time. kth is what
@@ -60,42 +67,6 @@ void for_each_largest(const SelectKernels& kernels, const std::uint32_t* bits, s
     }
 }
 
-// One pass that keeps entries with key ≥ low; false if there are fewer than r of them.
-bool top_few(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t low,
-             std::uint32_t* out, std::uint32_t* indices, std::uint32_t* keys) noexcept {
-    const std::size_t room = select_top_scratch(n, r) - select_slack;
-    constexpr unsigned octave = 23 - 11;  // the r-th key is rarely more than a factor of two above a good threshold
-    unsigned shift = low == 0 ? 20 : octave;
-    std::uint32_t lowest_kept = low;
-    std::size_t kept = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = std::min(begin + block, n);
-        if (kept + (end - begin) > room) {
-            const Kth kth = kth_largest(kernels, keys, kept, r, lowest_kept, shift);
-            std::size_t best = 0;  // in place: entries move to the front, behind what has been read
-            for_each_largest(kernels, keys, kept, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
-                for (std::size_t j = 0; j < count; ++j, ++best) {
-                    indices[best] = indices[positions[j]];
-                    keys[best] = keys[positions[j]];
-                }
-            });
-            kept = r;
-            lowest_kept = kth.key;
-            low = kth.key + 1;  // an equal one has a higher index than the r that are kept
-            shift = octave;
-        }
-        const std::size_t found = kernels.at_least(bits, begin, end, low, indices + kept);
-        for (std::size_t j = kept; j < kept + found; ++j) keys[j] = bits[indices[j]] & key_mask;
-        kept += found;
-    }
-    if (kept < r) return false;
-    const Kth kth = kth_largest(kernels, keys, kept, r, lowest_kept, shift);
-    for_each_largest(kernels, keys, kept, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
-        for (std::size_t j = 0; j < count; ++j) *out++ = indices[positions[j]];
-    });
-    return true;
-}
-
 // The r-th key by one pass that keeps the keys in low … high; key 0 and no equal ones if it is not there, or they are
 // too many.
 Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r,
@@ -125,6 +96,130 @@ Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::si
     return kth;
 }
 
+// What a pass has kept of its input: indices, and the bits there.
+template <class Input>
+struct Kept {
+    const SelectKernels& kernels;
+    const Input& input;
+    std::uint32_t* indices;
+    std::uint32_t* bits;
+    std::size_t size = 0;
+
+    // Calls take(index, bits) for the r largest, ascending, and puts back the others.
+    template <class Take>
+    void part(std::size_t r, const Kth& kth, const Take& take) const noexcept {
+        std::size_t next = 0;
+        const auto put_back_to = [&](std::size_t end) {
+            for (; next < end; ++next) input.put_back(indices[next], bits[next]);
+        };
+        for_each_largest(kernels, bits, size, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
+            for (std::size_t j = 0; j < count; ++j) {
+                put_back_to(positions[j]);
+                take(indices[next], bits[next]);
+                ++next;
+            }
+        });
+        put_back_to(size);
+    }
+};
+
+// Keys that are likely to enclose the r-th largest.
+struct Range {
+    std::uint32_t low, high;
+};
+
+// One pass over the input that takes entries with key ≥ low, and leaves it without the r largest; false, and the input
+// whole, if there are fewer than r of them.
+template <class Input>
+bool top_few(const SelectKernels& kernels, const Input& input, std::size_t n, std::size_t r, Range range,
+             const SelectScratch& scratch, std::uint32_t* out, float* values) noexcept {
+    std::uint32_t low = range.low;
+    Kept<Input> kept{kernels, input, scratch.indices, scratch.bits};
+    const std::size_t room = select_top_scratch(n, r) - select_slack;
+    constexpr unsigned octave = 23 - 11;  // the r-th key is rarely more than a factor of two above a good threshold
+    unsigned shift = low == 0 ? 20 : octave;
+    std::uint32_t lowest_kept = low;
+    for (std::size_t begin = 0; begin < n; begin += block) {
+        const std::size_t end = std::min(begin + block, n);
+        const auto* const bits = reinterpret_cast<const std::uint32_t*>(input.at(begin, end));
+        if (kept.size + (end - begin) > room) {
+            const Kth kth = kth_largest(kernels, kept.bits, kept.size, r, lowest_kept, shift);
+            std::size_t best = 0;  // in place: entries move to the front, behind what has been read
+            kept.part(r, kth, [&](std::uint32_t index, std::uint32_t its_bits) {
+                kept.indices[best] = index;
+                kept.bits[best++] = its_bits;
+            });
+            kept.size = r;
+            lowest_kept = kth.key;
+            low = kth.key + 1;  // an equal one has a higher index than the r that are kept
+            shift = octave;
+        }
+        std::uint32_t* const found = kept.indices + kept.size;
+        const std::size_t count = kernels.at_least(bits, 0, end - begin, low, found);
+        for (std::size_t j = 0; j < count; ++j) kept.bits[kept.size + j] = bits[found[j]];
+        input.take(begin, found, count);
+        for (std::size_t j = 0; j < count; ++j) found[j] += static_cast<std::uint32_t>(begin);
+        kept.size += count;
+    }
+    if (kept.size < r) {
+        for (std::size_t j = 0; j < kept.size; ++j) input.put_back(kept.indices[j], kept.bits[j]);
+        return false;
+    }
+    // What is above the range need not be told apart: there is room for the others behind what is kept, as a rule.
+    Kth kth{};
+    if (range.high < key_mask && lowest_kept <= range.high)
+        kth = kth_between(kernels, kept.bits, kept.size, r, lowest_kept, range.high, kept.bits + kept.size,
+                          room - kept.size);
+    if (kth.equal == 0) kth = kth_largest(kernels, kept.bits, kept.size, r, lowest_kept, shift);
+    kept.part(r, kth, [&](std::uint32_t index, std::uint32_t bits) {
+        *out++ = index;
+        if (values != nullptr) *values++ = std::bit_cast<float>(bits);
+    });
+    return true;
+}
+
+// The keys that enclose the r-th largest of the input, judged by a sample of it; `extra` more of the sample reach low than
+// chance alone asks for.
+template <class Input>
+Range sampled_range(const SelectKernels& kernels, const Input& input, std::size_t n, std::size_t r, double extra,
+                    std::uint32_t* sample) noexcept {
+    const std::size_t sampled = sample_size(n);
+    if (sampled == 0) return {0, key_mask};
+    for (std::size_t i = 0; i < sampled; i += sample_run) take_run(input, sample_place(n, i / sample_run), sample + i);
+    const double share = static_cast<double>(r) / static_cast<double>(n);
+    const double rank = share * static_cast<double>(sampled);  // of the r-th largest in the sample, expected
+    const double margin = 4 * std::sqrt(rank * (1 - share));
+    const auto key_of_rank = [&](double of) {
+        return kth_largest(kernels, sample, sampled, static_cast<std::size_t>(of)).key;
+    };
+    const double lower = rank + margin + extra, upper = rank - margin;
+    const bool worth_it = r > sampled;  // else the upper one costs more than it saves
+    return {lower <= static_cast<double>(sampled) ? key_of_rank(lower) : 0,
+            worth_it && upper >= 1 ? key_of_rank(upper) : key_mask};
+}
+
+// False if the sample guessed wrong: then nothing is written, but the whole of the input has been gone through.
+template <class Input>
+bool select_few(const SelectKernels& kernels, const Input& input, std::size_t n, std::size_t r,
+                const SelectScratch& scratch, std::uint32_t* out, float* values) noexcept {
+    const Range range = sampled_range(kernels, input, n, r, 5, scratch.bits);
+    return top_few(kernels, input, n, r, range, scratch, out, values);
+}
+
+void select_many(const SelectKernels& kernels, const float* x, std::size_t n, std::size_t r,
+                 const SelectScratch& scratch, std::uint32_t* out, float* values) noexcept {
+    const auto* const bits = reinterpret_cast<const std::uint32_t*>(x);
+    const auto [low, high] = sampled_range(kernels, Vector{x}, n, r, 1, scratch.bits);
+    Kth kth = kth_between(kernels, bits, n, r, low, high, scratch.bits, select_top_scratch(n, r) - select_slack);
+    if (kth.equal == 0) kth = kth_largest(kernels, bits, n, r);
+    for_each_largest(kernels, bits, n, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
+        std::memcpy(out, positions, count * sizeof(*out));
+        out += count;
+        if (values == nullptr) return;
+        for (std::size_t j = 0; j < count; ++j) *values++ = x[positions[j]];
+    });
+}
+
 }  // namespace
 
 std::size_t select_top_scratch(std::size_t n, std::size_t r) noexcept {
@@ -133,38 +228,49 @@ std::size_t select_top_scratch(std::size_t n, std::size_t r) noexcept {
     return std::max(with_block, sample_size(n)) + select_slack;
 }
 
-void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out,
-                std::uint32_t* scratch_indices, std::uint32_t* scratch_keys) noexcept {
+void select_top(const float* x, std::size_t n, std::size_t r, const SelectScratch& scratch, std::uint32_t* out,
+                float* values) noexcept {
     if (r == 0) return;
     if (r == n) {
         for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<std::uint32_t>(i);
+        if (values != nullptr) std::memcpy(values, x, n * sizeof(*values));
         return;
     }
     const SelectKernels& kernels = select_kernels();
-    const std::size_t sampled = sample_size(n);
-    take_sample(bits, n, scratch_keys);
-    const double share = static_cast<double>(r) / static_cast<double>(n);
-    const double rank = share * static_cast<double>(sampled);  // of the r-th largest in the sample, expected
-    const double deviation = std::sqrt(rank * (1 - share));
-    const auto key_of_rank = [&](double of) {
-        return kth_largest(kernels, scratch_keys, sampled, static_cast<std::size_t>(of)).key;
-    };
+    const Vector vector{x};
+    if (many(n, r))
+        select_many(kernels, x, n, r, scratch, out, values);
+    else if (!select_few(kernels, vector, n, r, scratch, out, values))
+        top_few(kernels, vector, n, r, {0, key_mask}, scratch, out, values);
+}
 
-    if (many(n, r)) {
-        const double lower = rank + 4 * deviation + 1, upper = rank - 4 * deviation;
-        const std::uint32_t high = upper >= 1 ? key_of_rank(upper) : key_mask;
-        const std::uint32_t low = lower <= static_cast<double>(sampled) ? key_of_rank(lower) : 0;
-        Kth kth = kth_between(kernels, bits, n, r, low, high, scratch_keys, select_top_scratch(n, r) - select_slack);
-        if (kth.equal == 0) kth = kth_largest(kernels, bits, n, r);
-        for_each_largest(kernels, bits, n, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
-            std::memcpy(out, positions, count * sizeof(*out));
-            out += count;
-        });
-        return;
+void take_top(const float* x, const float* residual, float* total, std::size_t n, std::size_t r,
+              const SelectScratch& scratch, std::uint32_t* out, float* values) noexcept {
+    if (r > 0 && r < n && !many(n, r)) {
+        const SelectKernels& kernels = select_kernels();
+        if (select_few(kernels, Sum{x, residual, total}, n, r, scratch, out, values)) return;
+    } else {
+        value_kernels().sum(x, residual, n, total);
     }
-    const std::uint32_t low = sampled > 0 ? key_of_rank(rank + 4 * deviation + 5) : 0;
-    if (!top_few(kernels, bits, n, r, low, out, scratch_indices, scratch_keys))
-        top_few(kernels, bits, n, r, 0, out, scratch_indices, scratch_keys);
+    select_top(total, n, r, scratch, out, values);
+    for (std::size_t j = 0; j < r; ++j) take_entry(total[out[j]]);
+}
+
+std::size_t select_reaching(const float* x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
+                            std::uint32_t* indices, float* values, std::size_t* count) noexcept {
+    const auto* const bits = reinterpret_cast<const std::uint32_t*>(x);
+    const std::uint32_t low = std::bit_cast<std::uint32_t>(threshold);
+    const SelectKernels& kernels = select_kernels();
+    std::size_t kept = *count;
+    for (; begin < n; begin = std::min(begin + block, n)) {
+        const std::size_t end = std::min(begin + block, n);
+        if (kept + (end - begin) + select_slack > room) break;
+        const std::size_t found = kernels.at_least(bits, begin, end, low, indices + kept);
+        for (std::size_t j = kept; j < kept + found; ++j) values[j] = x[indices[j]];
+        kept += found;
+    }
+    *count = kept;
+    return begin;
 }
 
 }  // namespace gradwire

@@ -14,13 +14,34 @@ inline constexpr std::uint32_t key_mask = 0x7FFFFFFFu;
 // Entries of each of the two scratch arrays that select_top wants. About 1.5·r, or n / 8 if r is a large part of n.
 std::size_t select_top_scratch(std::size_t n, std::size_t r) noexcept;
 
-// Writes the indices of the r entries with the largest keys to out[0 … r), ascending. r ≤ n < 2^32; `bits` are the
-// floats' bits; the scratch arrays hold select_top_scratch(n, r) entries each, of any content.
-void select_top(const std::uint32_t* bits, std::size_t n, std::size_t r, std::uint32_t* out,
-                std::uint32_t* scratch_indices, std::uint32_t* scratch_keys) noexcept;
+// Room for select_top to work in: select_top_scratch(n, r) entries each, of any content.
+struct SelectScratch {
+    std::uint32_t* indices;
+    std::uint32_t* bits;
+};
+
+// Writes the indices of the r entries with the largest keys to out[0 … r), ascending, and the entries themselves to
+// values[0 … r), unless that is null. r ≤ n < 2^32.
+void select_top(const float* x, std::size_t n, std::size_t r, const SelectScratch& scratch, std::uint32_t* out,
+                float* values) noexcept;
+
+// The same of total ← x + residual, from which the r entries are taken: 0 is left there. One pass where r is a small part
+// of n. total may be x or residual, but must not overlap either in part.
+void take_top(const float* x, const float* residual, float* total, std::size_t n, std::size_t r,
+              const SelectScratch& scratch, std::uint32_t* out, float* values) noexcept;
+
+// Writes indices and values of the entries with |x_i| ≥ threshold > 0 from entry `begin` on, ascending, behind the
+// *count that are in the arrays, and counts them. Returns where it stopped: n, or before a block that might not fit into
+// the arrays' room.
+std::size_t select_reaching(const float* x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
+                            std::uint32_t* indices, float* values, std::size_t* count) noexcept;
 
 // Room that the kernels below need in `out` beyond what they write.
 inline constexpr std::size_t select_slack = 64;
+
+// The kernels ask for entries so far ahead: beyond the end of a block, so that memory goes on while its harvest is worked
+// on, and the processor's own prefetching, which stops at the ends of pages, has company.
+inline constexpr std::size_t prefetch_distance = 1024;
 
 // One pass each over entries begin … end − 1; keys are compared, positions written, and their number returned.
 struct SelectKernels {

@@ -35,6 +35,8 @@ template <class Test, class Each>
     std::size_t i = begin;
     for (; i + 64 <= end; i += 64) {
         std::uint64_t mask = 0;
+#pragma GCC unroll 4
+        for (unsigned q = 0; q < 4; ++q) __builtin_prefetch(bits + i + prefetch_distance + 16 * q);
 #pragma GCC unroll 8
         for (unsigned q = 0; q < 8; ++q) mask |= std::uint64_t{test(load(i + 8 * q))} << (8 * q);
         each(mask, i);

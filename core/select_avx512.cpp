@@ -27,6 +27,8 @@ template <class Test, class Each>
     for (; i + 64 <= end; i += 64) {
         std::uint64_t mask = 0;
 #pragma GCC unroll 4
+        for (unsigned q = 0; q < 4; ++q) __builtin_prefetch(bits + i + prefetch_distance + 16 * q);
+#pragma GCC unroll 4
         for (int q = 0; q < 4; ++q)
             mask |= std::uint64_t{test(_mm512_and_si512(_mm512_loadu_si512(bits + i + 16 * q), magnitude))} << (16 * q);
         each(mask, i);

@@ -13,6 +13,7 @@ std::size_t at_least(const std::uint32_t* bits, std::size_t begin, std::size_t e
     const std::int32_t below = static_cast<std::int32_t>(static_cast<std::int64_t>(low) - 1);
     std::size_t count = 0, i = begin;
     for (; i + group <= end; i += group) {
+        __builtin_prefetch(bits + i + prefetch_distance);
         std::int32_t any = 0;
         for (std::size_t j = 0; j < group; ++j) any |= below - static_cast<std::int32_t>(bits[i + j] & key_mask);
         if (any >= 0) continue;

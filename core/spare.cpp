@@ -7,12 +7,15 @@
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
+#if defined(__unix__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
 
 namespace gradwire {
 namespace {
 
 constexpr std::size_t grain = std::size_t{1} << 16;       // sizes are multiples: what is of about one size is of one
-constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes that lie idle, at most
+constexpr std::size_t most_kept = std::size_t{128} << 20;  // bytes that lie idle, at most
 constexpr std::align_val_t page{4096};
 
 struct Idle {
@@ -26,9 +29,15 @@ struct Shelf {
     std::size_t kept = 0;
 };
 
-// Never destroyed: a thread may still give memory back while the program ends.
+// Never destroyed: a thread may still give memory back while the program ends. Locked while the process forks, lest the
+// child inherit a lock whose holder it has not.
 Shelf& shelf() {
-    static Shelf& one = *new Shelf;
+    static Shelf& one = []() -> Shelf& {
+#if defined(__unix__) || defined(__APPLE__)
+        pthread_atfork([] { shelf().mutex.lock(); }, [] { shelf().mutex.unlock(); }, [] { shelf().mutex.unlock(); });
+#endif
+        return *new Shelf;
+    }();
     return one;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace gradwire {
 
@@ -15,6 +16,11 @@ public:
     Spare& operator=(Spare&&) = delete;
 
     std::uint8_t* data() const noexcept { return data_; }
+
+    void swap(Spare& other) noexcept {
+        std::swap(data_, other.data_);
+        std::swap(size_, other.size_);
+    }
 
 private:
     std::uint8_t* data_;

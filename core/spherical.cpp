@@ -167,15 +167,16 @@ void spherical_search(const SphericalSearch& search, std::size_t first, std::siz
         search_group(search, first + before, count - before, scratch, index + first + before, gain + first + before);
 }
 
-void spherical_points(const BlockSplit& split, std::uint64_t seed, const std::uint64_t* index, const float* gain,
-                      float* scratch, float* out) noexcept {
+void spherical_points(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,
+                      const std::uint64_t* index, const float* gain, float* scratch, float* out) noexcept {
     const SphericalKernels& kernels = kernels_in_force();
     std::uint64_t pairs[tile];
     std::size_t blocks[tile];
-    for (std::size_t b = 0; b < split.m;) {
+    const std::size_t end = first + count;
+    for (std::size_t b = first; b < end;) {
         const std::size_t d = split.length(b);
         std::size_t lanes = 0;
-        for (; b < split.m && split.length(b) == d && lanes < tile; ++b) {
+        for (; b < end && split.length(b) == d && lanes < tile; ++b) {
             if (!(gain[b] > 0)) continue;
             blocks[lanes] = b;
             pairs[lanes++] = index[b] >> 1;

@@ -20,7 +20,8 @@ std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t 
     return count;
 }
 
-void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+    std::uint32_t* const first = out;
     for (std::size_t i = 0; i < count; ++i) {
         std::uint64_t ones = bitmap[i] ^ flip;
         std::uint32_t* const end = out + std::popcount(ones);
@@ -33,17 +34,7 @@ void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t fli
         } while (out < end);
         out = end;
     }
-}
-
-const SubsetKernels& kernels_in_force() noexcept {
-#if defined(__x86_64__)
-    switch (simd()) {
-        case Simd::avx512: return subset_kernels_avx512;
-        case Simd::avx2: return subset_kernels_avx2;
-        case Simd::portable: break;
-    }
-#endif
-    return subset_kernels_portable;
+    return static_cast<std::size_t>(out - first);
 }
 
 // Sets the candidates' bits; returns how many were not set before. No branch: the cache misses of many candidates
@@ -62,15 +53,25 @@ std::size_t insert(const std::uint32_t* candidates, std::size_t count, std::uint
 }  // namespace
 
 const SubsetKernels subset_kernels_portable = {candidates, positions};
-void subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k, std::uint64_t* bitmap,
-            std::uint32_t* out) noexcept {
-    if (k == 0) return;
-    const SubsetKernels& kernels = kernels_in_force();
-    const bool complement = k > n - k;
-    const std::size_t wanted = complement ? n - k : k;
-    const auto refused = static_cast<std::uint32_t>((std::uint64_t{1} << 32) % n);
+
+const SubsetKernels& subset_kernels() noexcept {
+#if defined(__x86_64__)
+    switch (simd()) {
+        case Simd::avx512: return subset_kernels_avx512;
+        case Simd::avx2: return subset_kernels_avx2;
+        case Simd::portable: break;
+    }
+#endif
+    return subset_kernels_portable;
+}
+
+DrawnSubset draw_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k,
+                        std::uint64_t* bitmap) noexcept {
     const std::size_t bitmap_words = subset_bitmap_words(n);
     std::fill_n(bitmap, bitmap_words, 0);
+    const bool complement = k > n - k;
+    const std::size_t wanted = complement ? n - k : k;
+    const std::uint32_t refused = wanted == 0 ? 0 : static_cast<std::uint32_t>((std::uint64_t{1} << 32) % n);
 
     constexpr std::size_t chunk = 2048;
     std::uint32_t words[chunk], drawn[chunk + 16];
@@ -81,11 +82,15 @@ void subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint
         const std::size_t m = std::min(chunk, wanted - size);
         philox_words(seed, stream, next_word, m, words);
         next_word += m;
-        size += insert(drawn, kernels.candidates(words, m, n, refused, drawn), bitmap);
+        size += insert(drawn, subset_kernels().candidates(words, m, n, refused, drawn), bitmap);
     }
     // Bits at and beyond n must come out zero.
     if (complement && n % 64 != 0) bitmap[bitmap_words - 1] |= ~std::uint64_t{0} << (n % 64);
-    kernels.positions(bitmap, bitmap_words, complement ? ~std::uint64_t{0} : 0, out);
+    return {bitmap, complement ? ~std::uint64_t{0} : 0};
+}
+
+void subset_positions(const DrawnSubset& subset, std::uint32_t n, std::uint32_t* out) noexcept {
+    subset_kernels().positions(subset.bitmap, subset_bitmap_words(n), subset.flip, out);
 }
 
 }  // namespace gradwire

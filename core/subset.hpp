@@ -12,18 +12,30 @@ inline constexpr std::size_t subset_slack = 64;
 // Words of 64 bits in the bitmap that subset() works on.
 constexpr std::size_t subset_bitmap_words(std::uint32_t n) { return (std::size_t{n} + 63) / 64; }
 
-// Writes the subset, ascending. k ≤ n. `bitmap` holds subset_bitmap_words(n) words of any content.
-void subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k, std::uint64_t* bitmap,
-            std::uint32_t* out) noexcept;
+// A subset as it was drawn: the ones of bitmap ^ flip.
+struct DrawnSubset {
+    const std::uint64_t* bitmap;
+    std::uint64_t flip;  // 0, or all ones where the complement was drawn
+};
+
+// Draws the subset. k ≤ n. `bitmap` holds subset_bitmap_words(n) words of any content.
+DrawnSubset draw_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k,
+                        std::uint64_t* bitmap) noexcept;
+
+// Writes the subset of {0 … n − 1}, ascending; `out` has room for it and subset_slack.
+void subset_positions(const DrawnSubset& subset, std::uint32_t n, std::uint32_t* out) noexcept;
 
 struct SubsetKernels {
     // Candidates of m generator words: (w·n) >> 32 for every w with (w·n) mod 2^32 ≥ refused. Returns how many.
     // `out` has room for m + 16.
     std::size_t (*candidates)(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
                               std::uint32_t* out) noexcept;
-    // Positions of the ones of bitmap ^ flip, ascending; `out` has room for them and subset_slack.
-    void (*positions)(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept;
+    // Positions of the ones of bitmap ^ flip, ascending; `out` has room for them and subset_slack. Returns how many.
+    std::size_t (*positions)(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept;
 };
+
+// The kernels for the level in force.
+const SubsetKernels& subset_kernels() noexcept;
 
 extern const SubsetKernels subset_kernels_portable;
 extern const SubsetKernels subset_kernels_avx2;

@@ -10,9 +10,11 @@ std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t 
     return subset_kernels_portable.candidates(words, m, n, refused, out);
 }
 
-void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+    std::uint32_t* const first = out;
     for (std::size_t i = 0; i < count; ++i)
         out += write_positions_avx2(bitmap[i] ^ flip, static_cast<std::uint32_t>(64 * i), out);
+    return static_cast<std::size_t>(out - first);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t 
     return count;
 }
 
-void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept {
+    std::uint32_t* const first = out;
     for (std::size_t i = 0; i < count; i += 8) {
         const std::size_t words = count - i < 8 ? count - i : 8;
         const auto there = static_cast<__mmask8>((1u << words) - 1);
@@ -32,6 +33,7 @@ void positions(const std::uint64_t* bitmap, std::size_t count, std::uint64_t fli
         for (std::size_t j = i; j < i + words; ++j)
             out += write_positions_avx512(bitmap[j] ^ flip, static_cast<std::uint32_t>(64 * j), out);
     }
+    return static_cast<std::size_t>(out - first);
 }
 
 }  // namespace

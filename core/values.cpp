@@ -22,12 +22,29 @@ const ValueKernels& value_kernels() noexcept {
     return value_kernels_portable;
 }
 
-void gather(const float* x, const std::uint32_t* indices, std::size_t k, float* out) noexcept {
+namespace {
+
+template <class T>
+void gather_any(const T* x, const std::uint32_t* indices, std::size_t k, T* out) noexcept {
     constexpr std::size_t ahead = 32;
     for (std::size_t i = 0; i < k; ++i) {
         if (i + ahead < k) __builtin_prefetch(x + indices[i + ahead]);
         out[i] = x[indices[i]];
     }
+}
+
+}  // namespace
+
+void gather(const float* x, const std::uint32_t* indices, std::size_t k, float* out) noexcept {
+    gather_any(x, indices, k, out);
+}
+
+void gather(const std::uint32_t* x, const std::uint32_t* indices, std::size_t k, std::uint32_t* out) noexcept {
+    gather_any(x, indices, k, out);
+}
+
+void put_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k) noexcept {
+    for (std::size_t i = 0; i < k; ++i) out[indices[i]] = values[i];
 }
 
 void add_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k, float weight) noexcept {

@@ -16,6 +16,8 @@ struct ValueKernels {
     // Index of the first NaN or infinity; n if there is none.
     std::size_t (*find_nonfinite)(const float* x, std::size_t n);
     float (*max_abs)(const float* x, std::size_t n);
+    // out[i] = x[i] + y[i]; out may be either of them.
+    void (*sum)(const float* x, const float* y, std::size_t n, float* out);
     // out[i] += weight * values[i], each product and sum rounded once.
     void (*add_dense)(float* out, const float* values, std::size_t n, float weight);
     void (*encode_bfloat16)(const float* x, std::size_t n, std::uint16_t* out);
@@ -38,6 +40,8 @@ extern const ValueKernels value_kernels_avx512;
 
 // These are bound by cache misses, not by arithmetic: one version. Indices must be below the other array's length.
 void gather(const float* x, const std::uint32_t* indices, std::size_t k, float* out) noexcept;
+void gather(const std::uint32_t* x, const std::uint32_t* indices, std::size_t k, std::uint32_t* out) noexcept;
+void put_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k) noexcept;
 void add_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k, float weight) noexcept;
 
 }  // namespace gradwire

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import torch
 
 import gradwire
 from gradwire import kernels
@@ -29,6 +30,14 @@ def vectors(n: int = 300) -> Iterator[tuple[str, np.ndarray]]:
     yield "single", np.where(np.arange(n) == n - 1, 1, 0).astype(np.float32)
     yield "constant", np.full(n, 0.1, np.float32)
     yield "spread", np.exp2(np.arange(n) % 250 - 125).astype(np.float32)
+
+
+def tensors() -> Iterator[tuple[str, torch.Tensor]]:
+    """Named tensors of every dtype that is taken, in one piece and not."""
+    x = torch.from_numpy(np.random.default_rng(7).standard_t(2, (500, 2)))
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        yield str(dtype), x[:, 0].to(dtype).contiguous()
+        yield f"strided {dtype}", x.to(dtype)[:, 1]
 
 
 def nmse(y: np.ndarray, x: np.ndarray) -> float:
@@ -118,6 +127,23 @@ def backends_agree(codec: gradwire.Codec) -> None:
             finally:
                 kernels._core.set_simd("avx512")
             assert np.array_equal(got.view(np.uint32), decoded.view(np.uint32)), f"{name}: {level} decodes otherwise"
+        _torch_agrees(codec, x, expected, name)
+    for name, t in tensors():
+        expected = gradwire.encode(codec, t.to(torch.float32).numpy().copy(), 8)
+        assert gradwire.encode(codec, t, 8) == expected, f"{name}: differs from an array of the same numbers"
+        _torch_agrees(codec, t, expected, name)
+
+
+def _torch_agrees(codec: gradwire.Codec, x: np.ndarray | torch.Tensor, expected: bytes, name: str) -> None:
+    """Torch operations give the same bytes, and add the same numbers to a sum that has zeros of either sign."""
+    before = np.linspace(-1, 1, len(x), dtype=np.float32)
+    before[::3] = -0.0
+    total, other = before.copy(), torch.from_numpy(before.copy())
+    gradwire.add(expected, total, 0.3)
+    with kernels.backend("torch"):
+        assert gradwire.encode(codec, x, 8) == expected, f"{name}: torch operations give other bytes"
+        gradwire.add(expected, other, 0.3)
+    assert np.array_equal(total.view(np.uint32), other.numpy().view(np.uint32)), f"{name}: torch adds otherwise"
 
 
 RUNS = 1500

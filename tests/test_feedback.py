@@ -1,5 +1,8 @@
 """Error feedback: sent + new residual = input + old residual, and nothing is touched that the caller keeps."""
 
+import dataclasses
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
@@ -77,12 +80,105 @@ def test_arguments_are_left_as_they_are(codec):
     np.testing.assert_array_equal(residual, before[1])
 
 
+SPARSIFIERS = [
+    "topk:k=0.02",
+    "topk:k=1.0",
+    "rtopk:k=0.02,r=0.05",
+    "rtopk:k=0.1,r=1.0",
+    "randomk:k=0.02",
+    "randomk:k=0.7",
+    "randomk:k=0.3,scale=true",
+    "threshold:t=2",
+    "threshold:t=0.5,relative_to=max",
+    "threshold:t=1,relative_to=none",
+]
+
+
+def by_definition(codec, x, residual, rng):
+    total = x + residual
+    message = gradwire.encode(codec, total, rng)
+    gradwire.add(message, total, -1.0)
+    return message, total
+
+
+def vectors(n):
+    """Pairs of vectors whose sums have no ties, many, or little but zeros of either sign."""
+    g = np.random.default_rng(n)
+    yield g.standard_normal((2, n)).astype(np.float32)
+    yield np.round(g.standard_normal((2, n))).astype(np.float32)
+    yield np.where(g.random((2, n)) < 0.01, g.standard_normal((2, n)), -0.0).astype(np.float32)
+
+
+@pytest.mark.parametrize("values", ["float32", "float16", "bfloat16", gradwire.SparseDithering(nu=0.1)])
+@pytest.mark.parametrize("spec", SPARSIFIERS)
+def test_a_sparsifier_in_one_pass_is_the_definition_bit_for_bit(spec, values):
+    codec = dataclasses.replace(gradwire.from_spec(spec), values=values)
+    for n in (1, 60, 3000, 20_000):
+        for x, residual in vectors(n):
+            message, left = by_definition(codec, x, residual, 7)
+            for place in ("fresh", "elsewhere", "residual", "x"):
+                a, b = x.copy(), residual.copy()
+                out = {"fresh": None, "elsewhere": np.full_like(x, 9), "residual": b, "x": a}[place]
+                step = feedback.step(codec, a, b, 7, out=out)
+                assert step.message == message, (n, place)
+                np.testing.assert_array_equal(step.residual.view(np.uint32), left.view(np.uint32))
+                assert out is None or step.residual is out
+                if place != "x":
+                    np.testing.assert_array_equal(a, x)
+                if place != "residual":
+                    np.testing.assert_array_equal(b, residual)
+
+
+@pytest.mark.parametrize(
+    "codec", ["topk:k=0.01", "rtopk:k=0.01,r=0.02", "randomk:k=0.01", "threshold:t=3", "sd:nu=0.5"]
+)
+def test_a_step_with_out_needs_no_second_vector(codec):
+    n = 1_000_000
+    x, residual = np.random.default_rng(2).standard_normal((2, n)).astype(np.float32)
+    out = np.empty_like(x)
+    tracemalloc.start()
+    feedback.step(gradwire.from_spec(codec), x, residual, 0, out=out)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < x.nbytes / 2
+
+
+@pytest.mark.parametrize("codec", ["identity", "topk:k=0.1", "sd:nu=0.5"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_out_takes_tensors(codec, dtype):
+    codec, x = gradwire.from_spec(codec), torch.from_numpy(np.random.default_rng(1).standard_normal(N)).to(dtype)
+    residual = torch.from_numpy(integers(2)) / 1000
+    message, left = feedback.step(codec, x, residual, 5)
+    for out in (torch.empty(N), residual.clone()):
+        again = feedback.step(codec, x, residual if out is not residual else out, 5, out=out)
+        assert again.message == message
+        assert again.residual is out
+        assert torch.equal(out, left)
+
+
+def test_what_cannot_be_out_is_refused():
+    x, memory = np.ones(100, np.float32), np.ones(300, np.float32)
+    codec = gradwire.TopK(k=0.1)
+    for out in (memory[:99], memory[:200:2], memory[:100].astype(np.float64), memory[:100].reshape(10, 10)):
+        with pytest.raises(gradwire.InputError):
+            feedback.step(codec, x, x, 0, out=out)
+    with pytest.raises(gradwire.InputError, match="overlaps"):
+        feedback.step(codec, memory[:100], x, 0, out=memory[50:150])
+    with pytest.raises(gradwire.InputError, match="overlaps"):
+        feedback.step(codec, x, memory[50:150], 0, out=memory[:100])
+    with pytest.raises(gradwire.InputError, match="equal lengths"):
+        feedback.step(codec, x[:50], x, 0)
+    assert (memory == 1).all()
+
+
+@pytest.mark.parametrize("codec", [*CODECS, "threshold:t=1", "threshold:t=1,relative_to=none"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_input_that_is_not_finite_leaves_the_residual_good(bad):
+def test_an_input_that_is_not_finite_leaves_the_residual_good(codec, bad):
     x, residual = integers(0), integers(1)
     x[7] = bad
-    with pytest.raises(gradwire.InputError, match="7"):
-        feedback.step(gradwire.TopK(k=0.1), x, residual, 0)
+    for out in (None, np.empty_like(x)):
+        with pytest.raises(gradwire.InputError, match=r"x\[7\]"):
+            feedback.step(gradwire.from_spec(codec), x, residual, 0, out=out)
     np.testing.assert_array_equal(residual, integers(1))
 
 

@@ -10,14 +10,14 @@ from gradwire import kernels
 from gradwire.vectors import check_file
 
 FILES = sorted((Path(__file__).parent / "golden").glob("*.json"))
-LEVELS = ("reference", "portable", "avx2", "avx512")
+LEVELS = ("reference", "torch", "portable", "avx2", "avx512")
 
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_golden(path, level):
-    if level == "reference":
-        with kernels.backend("reference"):
+    if level in ("reference", "torch"):
+        with kernels.backend(level):
             assert list(check_file(path)) == []
         return
     kernels._core.set_simd(level)

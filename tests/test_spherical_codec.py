@@ -7,7 +7,7 @@ import pytest
 
 import gradwire
 from gradwire import Spherical
-from gradwire.codecs.spherical import about_draws, automatic_block, search_threads
+from gradwire.codecs.spherical import about_draws, automatic_block
 from gradwire.errors import MessageError, ParameterError
 from gradwire.theory import log2_cap_probability
 from gradwire.wire.writer import varint_length
@@ -187,20 +187,6 @@ def test_the_estimate_of_draws_is_near():
         for d in (2, 3, 4, 8, 16, 64, 256):
             if about_draws(alpha, d) < 2**39:
                 assert 0.5 < about_draws(alpha, d) * 2 ** log2_cap_probability(alpha, d) < 1.2, (alpha, d)
-
-
-def test_threads(monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert search_threads() == 3
-    x = np.random.default_rng(9).standard_normal(60_000).astype(np.float32)
-    message = gradwire.encode(Spherical(0.25, 8), x, 0)
-    for wanted in ("1", "0", "7"):
-        monkeypatch.setenv("OMP_NUM_THREADS", wanted)
-        assert search_threads() == max(1, int(wanted))
-        assert gradwire.encode(Spherical(0.25, 8), x, 0) == message
-    for nonsense in ("", "many", "-2"):
-        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
-        assert 1 <= search_threads() <= 4
 
 
 def test_a_block_length_beyond_256_is_refused():

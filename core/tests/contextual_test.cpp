@@ -53,8 +53,11 @@ Bytes encode(const Numbers& v, const Bytes& contexts, const Tables& tables) {
         const auto stack = exactly<std::uint16_t>(m + stack_slack);
         const auto out = exactly<std::uint8_t>(context_block_bound(m));
         const ContextScratch scratch{symbols.get(), extra.get(), stack.get()};
-        const std::size_t size = encode_in_context(numbers.get(), own.get(), m, *table, scratch, out.get());
-        if (size == 0) return {};
+        ContextBlockWriter writer(*table, scratch);
+        const std::size_t piece = begin == 0 ? m : 4096;  // the same block, whatever the pieces
+        for (std::size_t j = 0; j < m; j += piece)
+            if (!writer.put(numbers.get() + j, own.get() + j, std::min(piece, m - j))) return {};
+        const std::size_t size = writer.finish(out.get());
         CHECK(size <= context_block_bound(m));
         section.insert(section.end(), out.get(), out.get() + size);
     }
@@ -71,7 +74,8 @@ Numbers decode(const Bytes& section, const Bytes& contexts, const Tables& tables
     const std::size_t m = contexts.size();
     const auto v = exactly<std::uint32_t>(m);
     for (std::size_t begin = 0; begin < m; begin += block_length)
-        decode_in_context(reader, own.get() + begin, std::min(block_length, m - begin), *table, v.get() + begin);
+        decode_in_context(read_context_block(reader, std::min(block_length, m - begin)), own.get() + begin, *table,
+                          v.get() + begin);
     *used = section.size() - reader.left();
     return Numbers(v.get(), v.get() + m);
 }
@@ -103,7 +107,11 @@ Numbers numbers(Random& random, const Bytes& contexts, unsigned shape) {
 // The tables that the numbers' own counts make; `lost` of the tokens are left to the escape.
 Tables own_tables(Random& random, const Numbers& v, const Bytes& contexts, unsigned tables, unsigned lost) {
     Counts counts(tables * context_tokens);
-    count_in_contexts(v.data(), contexts.data(), v.size(), tables, counts.data());
+    const auto counter = std::make_unique<ContextCounter>();
+    const std::size_t half = v.size() / 2;
+    counter->add(v.data(), contexts.data(), half);
+    counter->add(v.data() + half, contexts.data() + half, v.size() - half);
+    counter->add_to(counts.data(), tables);
     Tables result(counts.size());
     for (unsigned c = 0; c < tables; ++c) {
         std::uint64_t* of = counts.data() + c * context_tokens;

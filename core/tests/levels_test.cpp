@@ -1,5 +1,7 @@
 // Levels and plain floats on every instruction set, with buffers of exactly the promised sizes: the same blocks, sums and
 // additions as the portable loops give. Returns non-zero on the first difference.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -45,7 +47,7 @@ struct Encoded {
     Floats added;
 };
 
-Encoded round_trip(const Floats& x, const Quantiser& quantiser, bool shared) {
+Encoded round_trip(const Floats& x, const Quantiser& quantiser, const Dequantiser& dequantiser) {
     const std::size_t m = x.size();
     Bytes tokens(m), wide(m), extra(extra_bound(m)), block(block_bound(m, 29 * std::uint64_t{m}));
     std::vector<std::uint16_t> stack(m + stack_slack);
@@ -58,8 +60,9 @@ Encoded round_trip(const Floats& x, const Quantiser& quantiser, bool shared) {
     const Block read = read_block(reader, m);
     if (reader.left() != 0) fail("a block is longer than it reads");
     Bytes decoded(m), decoded_wide(m);
-    check_level_block(read, decoded.data(), decoded_wide.data());
-    add_level_block(read, decoded.data(), {0.5f, 1.0f, -3.0f, shared, 5, 1}, result.added.data(), 0, decoded_wide.data());
+    Floats addends(std::max<std::size_t>(dequantiser.count, plain_limit));
+    check_level_block(read, dequantiser, decoded.data(), decoded_wide.data());
+    add_level_block(read, decoded.data(), dequantiser, result.added.data(), 0, decoded_wide.data(), addends.data());
     return result;
 }
 
@@ -75,10 +78,11 @@ void check_levels(Simd level) {
             for (const int rounding : {0, 1, 2}) {
                 const Floats x = vector_of(n, spike);
                 const Quantiser quantiser{2.0f, static_cast<Rounding>(rounding), 5, 1, rounding == 0};
+                const Dequantiser dequantiser{0.5f, 1.0f, -3.0f, rounding == 2, 5, 1};
                 set_simd(Simd::portable);
-                const Encoded expected = round_trip(x, quantiser, rounding == 2);
+                const Encoded expected = round_trip(x, quantiser, dequantiser);
                 set_simd(level);
-                if (!equal(round_trip(x, quantiser, rounding == 2), expected))
+                if (!equal(round_trip(x, quantiser, dequantiser), expected))
                     fail("levels of " + std::to_string(n) + ", rounding " + std::to_string(rounding));
                 if (rounding != 0) continue;
                 const LevelSums sums = quantise_kernels().level_sums(x.data(), n, 2.0f);
@@ -86,6 +90,56 @@ void check_levels(Simd level) {
                     sums.nonzero != expected.sums.nonzero)
                     fail("level sums of " + std::to_string(n));
             }
+}
+
+// Buckets: what comes back lies within its bucket's step of what went in.
+void check_buckets(Simd level) {
+    for (const std::size_t n : {1, 5, 4095, 4096, 9001})
+        for (const std::size_t bucket : {std::size_t{1}, std::size_t{3}, std::size_t{700}, n}) {
+            Floats x = vector_of(n, 50.0f), steps;
+            for (std::size_t b = 0; b * bucket < n; ++b) steps.push_back(0.125f * static_cast<float>(1 + b % 7));
+            Quantiser quantiser{1.0f, Rounding::stochastic, 9, 0, false};
+            quantiser.divisors = steps.data();
+            quantiser.bucket = bucket;
+            Dequantiser dequantiser{1.0f, 4.0f, 1.0f, false, 0, 0};
+            dequantiser.steps = steps.data();
+            dequantiser.bucket = bucket;
+            set_simd(Simd::portable);
+            const Encoded expected = round_trip(x, quantiser, dequantiser);
+            set_simd(level);
+            if (!equal(round_trip(x, quantiser, dequantiser), expected)) fail("buckets of " + std::to_string(bucket));
+            for (std::size_t i = 0; i < n; ++i)
+                if (!(std::fabs((expected.added[i] - 0.25f) / 4.0f - x[i]) <= steps[i / bucket] * 1.001f))
+                    fail("entry " + std::to_string(i) + " of buckets of " + std::to_string(bucket));
+        }
+}
+
+// A table of values in place of a step: entry z of it for zigzag z, and no level beyond it.
+void check_table(Simd level) {
+    for (const float deviation : {1.0f, 30.0f}) {
+        const Floats x = vector_of(9001, 1.0f);
+        const Quantiser quantiser{deviation, Rounding::nearest, 0, 0, true};
+        std::vector<std::uint32_t> zigzag(x.size());
+        quantise_kernels_portable.quantise(x.data(), x.size(), deviation, Rounding::nearest, nullptr, zigzag.data());
+        const std::uint32_t top = *std::max_element(zigzag.begin(), zigzag.end());
+        Floats values(top + 1);
+        for (std::size_t z = 0; z < values.size(); ++z) values[z] = std::sqrt(static_cast<float>(z));
+        Dequantiser dequantiser{1.0f, 1.0f, 0.3f, false, 0, 0};
+        dequantiser.values = values.data();
+        dequantiser.count = top + 1;
+        set_simd(level);
+        const Encoded made = round_trip(x, quantiser, dequantiser);
+        for (std::size_t i = 0; i < x.size(); ++i)
+            if (made.added[i] != 0.25f + 0.3f * values[zigzag[i]]) fail("entry " + std::to_string(i) + " by table");
+        dequantiser.count = top;
+        bool refused = false;
+        try {
+            round_trip(x, quantiser, dequantiser);
+        } catch (const MessageError&) {
+            refused = true;
+        }
+        if (!refused) fail("a level beyond the table is taken");
+    }
 }
 
 void check_floats(Simd level) {
@@ -134,6 +188,8 @@ int main() {
     for (const Simd level : {Simd::portable, Simd::avx2, Simd::avx512}) {
         if (level > best) break;
         check_levels(level);
+        check_buckets(level);
+        check_table(level);
         check_floats(level);
     }
     check_spare();

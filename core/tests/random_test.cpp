@@ -1,7 +1,9 @@
 // Generator, subsets and checksum against published vectors and against their definitions, on every instruction set,
 // with buffers of exactly the promised sizes. Returns non-zero on the first difference.
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -9,7 +11,7 @@
 #include "crc32c.hpp"
 #include "dispatch.hpp"
 #include "philox.hpp"
-#include "subset.hpp"
+#include "subset_gather.hpp"
 
 using namespace gradwire;
 
@@ -82,6 +84,55 @@ Words expected_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n,
     return subset;
 }
 
+// The entries that a subset names, from a vector and out of a sum in each place where that may go; and of a vector that
+// is not finite somewhere, the place.
+void check_gather(const DrawnSubset& drawn, std::size_t n, const Words& subset, std::mt19937_64& random,
+                  const std::string& what) {
+    const std::size_t k = subset.size();
+    std::vector<float> x(n), values(k);
+    for (auto& v : x) v = random() % 5 == 0 ? -0.0f : static_cast<float>(static_cast<std::int64_t>(random()));
+    const auto bits = [](float v) { return std::bit_cast<std::uint32_t>(v); };
+    const auto check_values = [&] {
+        for (std::size_t j = 0; j < k; ++j)
+            if (bits(values[j]) != bits(x[subset[j]])) fail("values of a subset, " + what);
+    };
+    if (gather_subset(x.data(), n, drawn, nullptr, values.data()) != n) fail("a finite vector is refused, " + what);
+    check_values();
+
+    Words names(n), thinned(k);
+    for (auto& v : names) v = static_cast<std::uint32_t>(random());
+    thin_entries(names.data(), x.data(), n, drawn, thinned.data(), values.data());
+    check_values();
+    for (std::size_t j = 0; j < k; ++j)
+        if (thinned[j] != names[subset[j]]) fail("thinned indices, " + what);
+
+    std::vector<float> left = x;
+    for (const std::uint32_t i : subset)
+        if (left[i] != 0) left[i] = 0;
+    for (int place = 0; place < 3; ++place) {
+        std::vector<float> v = x, zeros(n, -0.0f), elsewhere(n, 7.0f);
+        std::vector<float>& total = place == 0 ? elsewhere : place == 1 ? v : zeros;
+        Words indices(k);
+        if (take_subset(v.data(), zeros.data(), total.data(), n, drawn, indices.data(), values.data()) != n)
+            fail("a finite sum is refused, " + what);
+        if (indices != subset) fail("indices of take_subset, " + what);
+        check_values();
+        for (std::size_t i = 0; i < n; ++i)
+            if (bits(total[i]) != bits(left[i])) fail("what take_subset leaves, " + what);
+    }
+    if (n == 0) return;
+    const std::size_t bad = random() % n;
+    const std::vector<float> zeros(n, -0.0f);
+    std::vector<float> total(n);
+    Words indices(k);
+    x[bad] = random() % 2 == 0 ? std::numeric_limits<float>::quiet_NaN() : -std::numeric_limits<float>::infinity();
+    x[n - 1 - (n - 1 - bad) / 2] = x[bad];  // the first one counts
+    if (gather_subset(x.data(), n, drawn, nullptr, values.data()) != bad) fail("not finite, " + what);
+    if (take_subset(x.data(), zeros.data(), total.data(), n, drawn, indices.data(), values.data()) != bad)
+        fail("a sum that is not finite, " + what);
+    if (bits(total[bad]) != bits(x[bad])) fail("what is not finite is taken, " + what);
+}
+
 void check_subsets() {
     std::mt19937_64 random(5);
     const Words sizes = {0, 1, 2, 3, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1000, 4096, 6000, 40001};
@@ -91,10 +142,12 @@ void check_subsets() {
             const std::uint64_t seed = random(), stream = random();
             Words got(k + subset_slack);
             std::vector<std::uint64_t> bitmap(subset_bitmap_words(n), ~std::uint64_t{0});
-            subset(seed, stream, n, k, bitmap.data(), got.data());
+            const DrawnSubset drawn = draw_subset(seed, stream, n, k, bitmap.data());
+            subset_positions(drawn, n, got.data());
             got.resize(k);
-            if (got != expected_subset(seed, stream, n, k))
-                fail("subset, n = " + std::to_string(n) + ", k = " + std::to_string(k));
+            const std::string what = "n = " + std::to_string(n) + ", k = " + std::to_string(k);
+            if (got != expected_subset(seed, stream, n, k)) fail("subset, " + what);
+            check_gather(drawn, n, got, random, what);
         }
 }
 

@@ -6,11 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "check.hpp"
 #include "dispatch.hpp"
 #include "select.hpp"
 #include "select_kth.hpp"
@@ -33,16 +35,68 @@ Words expected_top(const Words& bits, std::size_t r) {
     return order;
 }
 
-Words top(const Words& bits, std::size_t r) {
-    const std::size_t entries = select_top_scratch(bits.size(), r);
-    Words out(r), indices(entries), keys(entries);
-    select_top(bits.data(), bits.size(), r, out.data(), indices.data(), keys.data());
-    return out;
-}
-
 [[noreturn]] void fail(const std::string& what) {
     std::printf("FAILED %s\n", what.c_str());
     std::exit(1);
+}
+
+using Floats = std::vector<float>;
+
+// Bit for bit, whatever the bits are.
+Floats floats_of(const Words& bits) {
+    Floats x(bits.size());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::bit_cast<float>(bits[i]);
+    return x;
+}
+
+Words bits_of(const Floats& x) {
+    Words bits(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) bits[i] = std::bit_cast<std::uint32_t>(x[i]);
+    return bits;
+}
+
+// The room that select_top asks for.
+struct Scratch {
+    Words indices, bits;
+    Scratch(std::size_t n, std::size_t r) : indices(select_top_scratch(n, r)), bits(indices.size()) {}
+    operator SelectScratch() { return {indices.data(), bits.data()}; }
+};
+
+Words top(const Words& bits, std::size_t r) {
+    const Floats x = floats_of(bits);
+    Words out(r), again(r);
+    Floats values(r);
+    Scratch scratch(bits.size(), r);
+    select_top(x.data(), x.size(), r, scratch, out.data(), values.data());
+    select_top(x.data(), x.size(), r, scratch, again.data(), nullptr);
+    if (again != out) fail("top without values");
+    const Words got = bits_of(values);
+    for (std::size_t j = 0; j < r; ++j)
+        if (got[j] != bits[out[j]]) fail("values of top");
+    return out;
+}
+
+// What take_top leaves of a sum whose bits are known, wherever the sum goes: v + −0 is v, whatever number v is.
+void check_take(const Words& bits, std::size_t r, const Words& chosen, const std::string& what) {
+    if (std::any_of(bits.begin(), bits.end(), [](auto v) { return key(v) > 0x7F800000u; })) return;
+    const std::size_t n = bits.size();
+    Words left = bits;
+    for (const std::uint32_t i : chosen)
+        if (key(left[i]) != 0) left[i] = 0;
+    for (int place = 0; place < 3; ++place) {
+        Floats v = floats_of(bits), zeros(n, -0.0f), elsewhere(n, 7.0f);
+        Floats& total = place == 0 ? elsewhere : place == 1 ? v : zeros;
+        Words out(r);
+        Floats values(r);
+        Scratch scratch(n, r);
+        // The sum in the place of the first summand, and in that of the second.
+        take_top(v.data(), zeros.data(), total.data(), n, r, scratch, out.data(), values.data());
+        if (out != chosen) fail("indices of take_top, " + what);
+        if (bits_of(total) != left) fail("what take_top leaves, " + what);
+        const Words got = bits_of(values);
+        for (std::size_t j = 0; j < r; ++j)
+            if (got[j] != bits[out[j]]) fail("values of take_top, " + what);
+    }
 }
 
 struct Family {
@@ -81,9 +135,11 @@ void check_top(Simd level) {
             for (const std::size_t r : {std::size_t{0}, std::size_t{1}, n / 1000, n / 100, n / 20, n / 16, n / 16 + 1,
                                         n / 3, n / 2, n / 2 + 1, n - n / 50, n - 1, n}) {
                 if (r > n) continue;
-                if (top(bits, r) != expected_top(bits, r))
-                    fail("top, level " + std::to_string(static_cast<int>(level)) + ", " + family.name + ", n = " +
-                         std::to_string(n) + ", r = " + std::to_string(r));
+                const std::string what = "level " + std::to_string(static_cast<int>(level)) + ", " + family.name +
+                                         ", n = " + std::to_string(n) + ", r = " + std::to_string(r);
+                const Words wanted = expected_top(bits, r);
+                if (top(bits, r) != wanted) fail("top, " + what);
+                check_take(bits, r, wanted, what);
             }
         }
 }
@@ -97,8 +153,11 @@ void check_misleading_sample() {
             for (std::size_t i = 0; i < sample_size(n) / sample_run; ++i)
                 std::fill_n(bits.begin() + static_cast<std::ptrdiff_t>(sample_place(n, i)), sample_run,
                             std::bit_cast<std::uint32_t>(seen));
-            for (const std::size_t r : {std::size_t{1}, n / 1000, n / 100, n / 20, n / 15, n / 2, n - 1})
-                if (top(bits, r) != expected_top(bits, r)) fail("misleading sample, n = " + std::to_string(n));
+            for (const std::size_t r : {std::size_t{1}, n / 1000, n / 100, n / 20, n / 15, n / 2, n - 1}) {
+                const Words wanted = expected_top(bits, r);
+                if (top(bits, r) != wanted) fail("misleading sample, n = " + std::to_string(n));
+                check_take(bits, r, wanted, "misleading sample");
+            }
         }
 }
 
@@ -160,6 +219,42 @@ void check_kernels() {
                 }
 }
 
+// In pieces of every size of room that can hold a block, against the definition.
+void check_reaching() {
+    Random random{10};
+    for (const std::size_t n : {0, 1, 5000, 20000})
+        for (const float threshold : {1e-45f, 0.5f, 1.5f, std::numeric_limits<float>::infinity()}) {
+            Floats x(n);
+            for (auto& v : x) v = random.below(3) == 0 ? threshold : random.about_normal();
+            if (n > 10) x[n / 2] = std::numeric_limits<float>::quiet_NaN();
+            Words wanted;
+            for (std::size_t i = 0; i < n; ++i)
+                if (!(std::fabs(x[i]) < threshold)) wanted.push_back(static_cast<std::uint32_t>(i));
+            Words got;
+            Floats values;
+            for (std::size_t begin = 0, rounds = 0; begin < n || rounds == 0; ++rounds) {
+                const std::size_t room = 4096 + select_slack + random.below(5000), before = random.below(100);
+                Words indices(room);
+                Floats kept(room);
+                std::size_t count = before;
+                if (before + 4096 + select_slack > room) count = 0;
+                const std::size_t first = count;
+                const std::size_t stopped = select_reaching(x.data(), n, begin, threshold, room, indices.data(),
+                                                            kept.data(), &count);
+                if (stopped == begin && begin < n) fail("reaching stops though there is room");
+                begin = stopped;
+                got.insert(got.end(), indices.begin() + static_cast<std::ptrdiff_t>(first),
+                           indices.begin() + static_cast<std::ptrdiff_t>(count));
+                values.insert(values.end(), kept.begin() + static_cast<std::ptrdiff_t>(first),
+                              kept.begin() + static_cast<std::ptrdiff_t>(count));
+            }
+            if (got != wanted) fail("reaching, n = " + std::to_string(n));
+            for (std::size_t j = 0; j < got.size(); ++j)
+                if (std::bit_cast<std::uint32_t>(values[j]) != std::bit_cast<std::uint32_t>(x[got[j]]))
+                    fail("values of reaching");
+        }
+}
+
 }  // namespace
 
 int main() {
@@ -169,6 +264,7 @@ int main() {
         check_kth();
         check_top(level);
         check_misleading_sample();
+        check_reaching();
     }
     std::puts("select: ok");
     return 0;

@@ -93,7 +93,7 @@ void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Rand
         for (const Simd level : levels) {
             set_simd(level);
             std::vector<float> out = values;
-            spherical_points(split, 77, back.index.data(), back.gain.data(), scratch.get(), out.data());
+            spherical_points(split, 77, 0, split.m, back.index.data(), back.gain.data(), scratch.get(), out.data());
             if (expected.empty()) expected = out;
             CHECK(out == expected);
         }
@@ -113,7 +113,7 @@ void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Rand
                 const SphericalHead head = read_head(reader);
                 Found result{std::vector<std::uint64_t>(m), f.gain};
                 read_bits(reader, split, head, numbers.data(), result.index.data(), result.gain.data(), out.data());
-                spherical_points(split, 5, result.index.data(), result.gain.data(), scratch.get(), out.data());
+                spherical_points(split, 5, 0, split.m, result.index.data(), result.gain.data(), scratch.get(), out.data());
                 for (const float value : out) CHECK(std::isfinite(value));
             } catch (const MessageError&) {
             }

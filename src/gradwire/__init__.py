@@ -36,6 +36,7 @@ from gradwire.codecs import (
     inspect,
 )
 from gradwire.errors import GradwireError, InputError, MessageError, MissingError, ParameterError
+from gradwire.kernels.threads import get_threads, set_threads
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 
@@ -71,5 +72,7 @@ __all__ = [
     "decode",
     "encode",
     "from_spec",
+    "get_threads",
     "inspect",
+    "set_threads",
 ]

@@ -128,6 +128,57 @@ def test_subset_is_the_reference(seed, n, share):
     np.testing.assert_array_equal(got, reference.subset(seed, 9, n, k))
 
 
+@given(u64, st.integers(1, 30_000), st.floats(0, 1), st.sampled_from(["elsewhere", "in x", "in the residual"]))
+@settings(max_examples=60, deadline=None)
+def test_entries_of_a_subset_are_the_reference(seed, n, share, place):
+    k = round(share * n)
+    x, residual = np.random.default_rng(seed % 1000).standard_normal((2, n)).astype(np.float32)
+    x[::7] = residual[::7] = -0.0
+    values, bad = reference.subset_values(x, seed, 9, k)
+    assert bad == -1
+    np.testing.assert_array_equal(on_every_level(lambda: _core.subset_values(x, seed, 9, k)[0]), values)
+    wanted = np.empty_like(x)
+    indices, values, _ = reference.take_subset(x, residual, wanted, seed, 9, k)
+
+    def taken() -> np.ndarray:
+        a, b = x.copy(), residual.copy()
+        total = {"elsewhere": np.full_like(x, 9), "in x": a, "in the residual": b}[place]
+        got = _core.take_subset(a, b, total, seed, 9, k)
+        assert got[2] == -1
+        return np.concatenate([got[0], got[1].view(np.uint32), total.view(np.uint32)])
+
+    expected = np.concatenate([indices, values.view(np.uint32), wanted.view(np.uint32)])
+    np.testing.assert_array_equal(on_every_level(taken), expected)
+
+
+@given(u64, st.integers(1, 30_000), st.floats(0, 1))
+@settings(max_examples=60, deadline=None)
+def test_entries_are_thinned_by_a_subset_of_them(seed, n, share):
+    k = round(share * n)
+    g = np.random.default_rng(seed % 1000)
+    indices, values = g.integers(0, 2**32, n, dtype=np.uint32), g.standard_normal(n).astype(np.float32)
+    which = reference.subset(seed, 9, n, k)
+    thinned = on_every_level(
+        lambda: np.stack([v.view(np.uint32) for v in _core.thin_entries(indices, values, seed, 9, k)])
+    )
+    np.testing.assert_array_equal(thinned, [indices[which], values[which].view(np.uint32)])
+    for got, wanted in zip(reference.thin_entries(indices, values, seed, 9, k), thinned, strict=True):
+        np.testing.assert_array_equal(got.view(np.uint32), wanted)
+    with pytest.raises(ValueError, match="length"):
+        _core.thin_entries(indices, values[1:], seed, 9, 0)
+
+
+@pytest.mark.parametrize("module", [_core, reference], ids=["native", "reference"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_entries_of_a_subset_tell_what_is_not_finite(module, bad):
+    for at in (0, 5000, 9999):
+        x, total = np.ones(10_000, np.float32), np.zeros(10_000, np.float32)
+        x[at:] = bad
+        assert module.subset_values(x, 1, 0, 20)[1] == at
+        assert module.take_subset(x, np.ones_like(x), total, 1, 0, 20)[2] == at
+        assert not np.isfinite(total[at])
+
+
 def test_subset_where_half_of_the_words_are_refused(level):
     """n just above 2^31 refuses nearly half of all words."""
     n, k = 2**31 + 1, 50
@@ -160,6 +211,8 @@ def test_subset_bounds(module):
     assert module.subset(0, 0, 5, 5).tolist() == [0, 1, 2, 3, 4]
     with pytest.raises(ParameterError, match="k must be at most n"):
         module.subset(0, 0, 5, 6)
+    with pytest.raises(ParameterError):
+        module.subset_values(np.ones(5, np.float32), 0, 0, 6)
     with pytest.raises(ParameterError, match=r"below 2\^32"):
         module.subset(0, 0, 2**32, 1)
 

@@ -96,6 +96,80 @@ def test_levels_agree(seed, n, share):
     assert set(answers) == {reference.top(x, r).tobytes()}
 
 
+def bits(x: np.ndarray) -> np.ndarray:
+    return x.view(np.uint32)
+
+
+def same(got: tuple, wanted: tuple) -> None:
+    """Indices, the bits of values, and which entry is not finite."""
+    assert len(got) == len(wanted)
+    for one, other in zip(got, wanted, strict=True):
+        if isinstance(one, np.ndarray):
+            assert one.dtype == other.dtype
+            np.testing.assert_array_equal(bits(one), bits(other))
+        else:
+            assert one == other
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_entries_are_the_reference(level, family):
+    rng = np.random.default_rng(4)
+    for trial in range(30):
+        n = int(2 ** rng.uniform(0, 15))
+        x = vector(family, n, trial)
+        for r in {1, 1 + n // 100, 1 + n // 3, n}:
+            same(_core.top_entries(x, r), reference.top_entries(x, r))
+        threshold = float(np.abs(rng.choice(x))) or 1e-45
+        if np.isfinite(threshold):
+            got, wanted = _core.reaching_entries(x, threshold), reference.reaching_entries(x, threshold)
+            assert got[2] == wanted[2]
+            if wanted[2] < 0:
+                same(got, wanted)
+
+
+@pytest.mark.parametrize("place", ["elsewhere", "in x", "in the residual"])
+def test_taking_from_a_sum_is_the_reference(level, place):
+    rng = np.random.default_rng(6)
+    for n in (1, 17, 2047, 3000, 70_000):
+        for family in ("normal", "few values", "sparse", "constant", "blocks of one scale"):
+            x, residual = vector(family, n, 1), vector(family, n, 2) * np.float32(0.5)
+            for r in {1, 1 + n // 200, 1 + n // 10, n}:
+                wanted = np.empty_like(x)
+                expected = reference.take_top(x, residual, wanted, r)
+                a, b = x.copy(), residual.copy()
+                total = {"elsewhere": rng.standard_normal(n).astype(np.float32), "in x": a, "in the residual": b}[place]
+                same(_core.take_top(a, b, total, r), expected)
+                np.testing.assert_array_equal(bits(total), bits(wanted))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_nothing_is_taken_from_a_sum_that_is_not_finite(level, bad):
+    x, residual, total = np.ones(5000, np.float32), np.full(5000, 0.25, np.float32), np.zeros(5000, np.float32)
+    x[[7, 4321]] = bad
+    for module in (_core, reference):
+        for r in (3, 2500, 5000):
+            assert module.take_top(x, residual, total, r)[2] == 7
+            np.testing.assert_array_equal(bits(total), bits(x + residual))
+
+
+def test_thresholds_that_few_and_that_all_reach(level):
+    """The arrays for what reaches it grow several times."""
+    x = vector("normal", 1_000_000, 5)
+    for threshold in (1e-45, 0.1, 1.0, 4.0, 100.0):
+        same(_core.reaching_entries(x, threshold), reference.reaching_entries(x, threshold))
+
+
+def test_sums_whose_places_do_not_fit_are_refused():
+    memory = np.ones(2000, np.float32)
+    x, residual = memory[:1000], np.ones(1000, np.float32)
+    for a, b, total in ((x, residual, memory[1:1001]), (residual, x, memory[999:1999]), (x, residual[1:], x)):
+        for take in (lambda a, b, t: _core.take_top(a, b, t, 3), lambda a, b, t: _core.take_subset(a, b, t, 1, 0, 3)):
+            with pytest.raises(ValueError, match="total"):
+                take(a, b, total)
+    assert (memory == 1).all()
+    _core.take_top(x, residual, memory[1000:], 3)  # next to it is not over it
+
+
 def test_unaligned(level):
     x = np.random.default_rng(2).standard_normal(20_000).astype(np.float32)
     for offset in range(1, 17):
@@ -106,7 +180,7 @@ def test_bounds():
     x = np.ones(3, np.float32)
     assert _core.top(x, 0).shape == (0,)
     assert _core.top(x[:0], 0).dtype == np.uint32
-    for function in (_core.top, reference.top):
+    for function in (_core.top, reference.top, _core.top_entries, reference.top_entries):
         with pytest.raises(ParameterError, match=r"at most len\(x\)"):
             function(x, 4)
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gradwire
 from gradwire import _core
 from gradwire.errors import MessageError, ParameterError
 from gradwire.kernels import reference
@@ -39,6 +40,13 @@ def level(request):
     _core.set_simd(BEST)
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = gradwire.get_threads()
+    yield
+    gradwire.set_threads(before)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("alpha", [0.15, 0.5, 0.9])
 def test_is_the_reference(level, family, alpha):
@@ -48,7 +56,8 @@ def test_is_the_reference(level, family, alpha):
         x = FAMILIES[family](np.random.default_rng(n), n).astype(np.float32)
         index, gain = reference.spherical_search(x, m, alpha, SEED + n, 4096)
         for threads in (1, 3):
-            got = _core.spherical_search(x, m, alpha, SEED + n, 4096, threads)
+            gradwire.set_threads(threads)
+            got = _core.spherical_search(x, m, alpha, SEED + n, 4096)
             assert np.array_equal(got[0], index), (n, m, threads)
             assert np.array_equal(got[1], gain), (n, m, threads)
         if not gain.any():
@@ -68,7 +77,7 @@ def test_is_the_reference(level, family, alpha):
 def test_longest_blocks(level):
     x = np.random.default_rng(0).standard_normal(1021).astype(np.float32)
     index, gain = reference.spherical_search(x, 4, 0.97, SEED, 1024)
-    got = _core.spherical_search(x, 4, 0.97, SEED, 1024, 2)
+    got = _core.spherical_search(x, 4, 0.97, SEED, 1024)
     assert (gain > 0).all()
     assert np.array_equal(got[0], index)
     assert np.array_equal(got[1], gain)
@@ -78,8 +87,10 @@ def test_many_blocks_make_several_chunks(level):
     """More blocks than one call takes, and more searched blocks than lanes of a tile, of two lengths."""
     m = 30_001
     x = np.random.default_rng(1).standard_normal(3 * m - 5).astype(np.float32)
-    index, gain = _core.spherical_search(x, m, 0.4, SEED, 1024, 1)
-    other = _core.spherical_search(x, m, 0.4, SEED, 1024, 2)
+    gradwire.set_threads(1)
+    index, gain = _core.spherical_search(x, m, 0.4, SEED, 1024)
+    gradwire.set_threads(2)
+    other = _core.spherical_search(x, m, 0.4, SEED, 1024)
     assert np.array_equal(index, other[0])
     assert np.array_equal(gain, other[1])
     values, expected = np.zeros_like(x), np.zeros_like(x)
@@ -149,7 +160,7 @@ def test_what_makes_no_blocks_is_refused():
         with pytest.raises(ParameterError):
             reference.spherical_search(x, m, 0.5, 0, 256)
         with pytest.raises(ValueError, match="blocks"):
-            _core.spherical_search(x, m, 0.5, 0, 256, 1)
+            _core.spherical_search(x, m, 0.5, 0, 256)
     gain = np.array([np.inf], np.float32)
     with pytest.raises(ValueError, match="gain"):
         _core.spherical_points(0, np.zeros(1, np.uint64), gain, x[:5])

@@ -5,26 +5,43 @@ from typing import Any
 
 import numpy as np
 
+from gradwire import kernels
 from gradwire.codecs.base import Floats
 from gradwire.errors import InputError
+from gradwire.kernels import backends
+from gradwire.kernels.backends import Vector
 
-__all__ = ["as_input", "as_output"]
+__all__ = ["as_input", "as_output", "as_vector"]
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
 
+HOSTED = ("cpu", "mps")
+"""Kinds of devices whose vectors are encoded on the host."""
+
 
 def as_input(x: Any) -> Floats:
-    """x as contiguous float32 (n,); without a copy if it is that already.
+    """:func:`as_vector`, in the host's memory."""
+    return kernels.to_host(as_vector(x))
+
+
+def as_vector(x: Any) -> Vector:
+    """x as contiguous float32 (n,), where it is; without a copy if it is that already.
 
     Args:
         x: a numpy array or torch tensor (n,) of float32, float64, float16 or bfloat16, on any device, or a list of
             floats.
+
+    Returns:
+        A numpy array in place of what is in the host's memory, else a tensor. A device that has no binary64 (Apple's
+        MPS) cannot work on a vector as the format says: its vectors are copied to the host.
 
     Raises:
         InputError: another dtype or number of dimensions, or a float64 beyond float32's range.
     """
     if _is_tensor(x):
         x = x.detach()
+        if x.device.type not in HOSTED or backends.tensors_only:
+            return _as_tensor(x)
         if str(x.dtype) == "torch.bfloat16":
             x = x.float()
         x = x.cpu().resolve_neg().numpy()
@@ -40,7 +57,7 @@ def as_input(x: Any) -> Floats:
         shape = f"shape {x.shape}" if x.ndim else "no dimension"
         raise InputError(f"x has {shape}: a vector is due, give x.reshape(-1)")
     if x.dtype == np.float32:
-        return np.ascontiguousarray(x)
+        return backends.placed(np.ascontiguousarray(x))
     with np.errstate(over="ignore"):
         y = x.astype(np.float32)
     if x.dtype == np.float64:
@@ -48,25 +65,47 @@ def as_input(x: Any) -> Floats:
         if lost.any():
             i = int(np.argmax(lost))
             raise InputError(f"x[{i}] = {x[i]} is beyond float32's range: scale x first")
+    return backends.placed(y)
+
+
+def _as_tensor(x: Any) -> Vector:
+    if x.device.type == "meta":
+        raise InputError("x is on meta, where tensors hold no numbers: give one that does")
+    dtype = str(x.dtype).removeprefix("torch.")
+    if dtype not in DTYPES:
+        raise InputError(f"x has dtype {dtype}: give one of {', '.join(DTYPES)}")
+    if x.ndim != 1:
+        shape = f"shape {tuple(x.shape)}" if x.ndim else "no dimension"
+        raise InputError(f"x has {shape}: a vector is due, give x.reshape(-1)")
+    y = x.resolve_neg().float().contiguous()
+    if dtype == "float64":
+        lost = y.isinf() & x.isfinite()
+        if bool(lost.any()):
+            i = int(lost.nonzero()[0])
+            raise InputError(f"x[{i}] = {float(x[i])} is beyond float32's range: scale x first")
     return y
 
 
-def as_output(out: Any) -> Floats:
-    """A view of ``out`` to add to: numpy array or CPU torch tensor, float32 (n,), contiguous, writable.
+def as_output(out: Any) -> Vector:
+    """A view of ``out`` to add to: numpy array or torch tensor on any device, float32 (n,), contiguous, writable.
 
     Raises:
         InputError: anything else, for a copy would lose the sum.
     """
     if _is_tensor(out):
-        if out.device.type != "cpu":
-            raise InputError(f"out is on {out.device}: a CPU tensor is due")
-        out = out.detach().numpy()
+        out = out.detach()
+        if out.device.type == "cpu" and not out.is_neg():
+            out = out.numpy()
+        elif str(out.dtype) == "torch.float32" and out.ndim == 1 and out.is_contiguous() and not out.is_neg():
+            return out
+        else:
+            raise InputError("out must be a one-dimensional and contiguous float32 tensor, for it is changed in place")
     if not isinstance(out, np.ndarray) or out.dtype != np.float32 or not out.dtype.isnative:
         what = out.dtype if isinstance(out, np.ndarray) else type(out).__name__
         raise InputError(f"out is {what}: a float32 array or tensor is due")
     if out.ndim != 1 or not out.flags.c_contiguous or not out.flags.writeable:
         raise InputError("out must be one-dimensional, contiguous and writable, for it is changed in place")
-    return out
+    return backends.placed(out)
 
 
 def _is_tensor(x: Any) -> bool:

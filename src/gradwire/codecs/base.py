@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Reader, Writer
@@ -34,8 +35,12 @@ class Codec(ABC):
     inner: ClassVar[bool] = False
     """Whether it may encode the values of another codec."""
 
+    on_device: ClassVar[bool] = False
+    """Whether ``encode`` takes tensors on an accelerator as well, by kernels that do; else it gets a copy on the host.
+    (``add`` always takes both.)"""
+
     @abstractmethod
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         """Writes C(x).
 
         Args:
@@ -50,7 +55,7 @@ class Codec(ABC):
 
     @staticmethod
     @abstractmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         """out ← out + weight·C(x), from the bytes alone.
 
         An implementation reads everything, calls ``reader.end()``, and only then touches ``out``.

@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.errors import InputError, MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -22,12 +23,14 @@ BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 EXPONENTS = range(-126, 113)
 
 
-def check_finite(x: Floats, positions: np.ndarray[Any, Any] | None = None) -> None:
+def check_finite(x: Vector, positions: Vector | None = None) -> None:
     """Raises InputError naming the first NaN or infinity of x (at ``positions[i]`` of the whole vector, if given)."""
     i = kernels.find_nonfinite(x)
     if i >= 0:
         where = i if positions is None else int(positions[i])
-        raise InputError(f"x[{where}] is {x[i]}: only finite vectors can be encoded; skip this step or mask the entry")
+        raise InputError(
+            f"x[{where}] is {float(x[i])}: only finite vectors can be encoded; skip this step or mask the entry"
+        )
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Identity(Codec):
     code: ClassVar[int] = 1
     name: ClassVar[str] = "identity"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     dtype: str = "float32"
 
@@ -67,13 +71,13 @@ class Identity(Codec):
         if self.dtype not in DTYPES:
             raise ParameterError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         largest = kernels.max_abs(x)
         if not math.isfinite(largest):
             check_finite(x)
         writer.u8(DTYPES.index(self.dtype))
         if self.dtype == "float32":
-            writer.raw(x.astype("<f4", copy=False).data)
+            writer.raw(kernels.to_host(x).astype("<f4", copy=False).data)
         elif self.dtype == "float16":
             exponent = int(np.frexp(largest)[1]) - 16 if largest > 0 else 0
             exponent = min(max(exponent, EXPONENTS[0]), EXPONENTS[-1])
@@ -83,7 +87,7 @@ class Identity(Codec):
             writer.raw(kernels.encode_bfloat16(x).astype("<u2", copy=False).data)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         dtype, exponent = _read_dtype(reader), 0
         if dtype == "float16":
             exponent = reader.i8()

@@ -1,18 +1,20 @@
 """Kashin compression: coefficients of nearly equal magnitude in a random frame, quantised uniformly."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.frames import CHUNK_BITS, Layout, layout_for, read_layout
-from gradwire.codecs.scaling import normalised, read_exponent, rescale, write_exponent
+from gradwire.codecs.base import Codec
+from gradwire.codecs.frames import CHUNK_BITS, Layout, RandomFrame, layout_for, read_layout
+from gradwire.codecs.scaling import normalised, read_exponent, write_exponent
 from gradwire.codecs.sd import SparseDithering
-from gradwire.codecs.spreading import ATTEMPTS, gathered, spread
+from gradwire.codecs.spreading import ATTEMPTS, spread
 from gradwire.codecs.steps import read_steps, write_steps
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -64,6 +66,7 @@ class Kashin(Codec):
     code: ClassVar[int] = 13
     name: ClassVar[str] = "kashin"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     redundancy: float = 2.0
     levels: int = 2
@@ -99,7 +102,7 @@ class Kashin(Codec):
         except ParameterError:
             raise ParameterError(f"{self.levels} levels are too many for {n} entries: give fewer") from None
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         self.check(len(x))
         y, e, _ = normalised(x)
         layout, _ = layout_for(len(x), self.redundancy, self._width)
@@ -117,10 +120,11 @@ class Kashin(Codec):
         write_steps(writer, steps)
         if steps.any():
             writer.integers(chunks.frames)
-            writer.integers(chunks.rounded(self.levels, rng.child(0)))
+            for piece in chunks.rounded(self.levels, rng.child(0)):
+                writer.raw(piece)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         form = reader.u8()
         if form == 1:
             SparseDithering.add(reader, out, weight)
@@ -132,14 +136,12 @@ class Kashin(Codec):
             reader.end()
             return
         frames = reader.integers(layout.chunks)
-        numbers = reader.integers(layout.chunks * layout.order)
-        reader.end()
-        if frames.max() >= ATTEMPTS or numbers.max() >= levels:
-            raise MessageError(f"the message has a frame beyond {ATTEMPTS} or a level beyond its {levels}")
-        values = gathered(numbers, levels, frames, layout, seed)
-        with np.errstate(over="ignore"):
-            values *= steps[:, None]
-        kernels.add_dense(out, rescale(values.reshape(-1)[:n], e), weight)
+        if frames.max() >= ATTEMPTS:
+            raise MessageError(f"the message has a frame beyond its {ATTEMPTS}")
+        used = {number: RandomFrame(seed, number, layout) for number in np.unique(frames).tolist()}
+        bases = {number: (frame.positions, frame.signs) for number, frame in used.items()}
+        section, power = reader.take(reader.rest), math.ldexp(1.0, e)
+        kernels.add_frames(section, out, levels, layout.log2, frames, bases, steps, power, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         # The layout's bits bound what it may cost and never fall with n, so that no shorter vector has a longer bound.

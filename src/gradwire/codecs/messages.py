@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gradwire.codecs.arrays import as_input, as_output
-from gradwire.codecs.base import Codec, Floats, decoder_of
+from gradwire import kernels
+from gradwire.codecs.arrays import as_output, as_vector
+from gradwire.codecs.base import Codec, decoder_of
 from gradwire.codecs.spec import from_spec
 from gradwire.errors import InputError, MessageError
 from gradwire.rng import Rng, as_rng
@@ -24,7 +25,7 @@ def encode(codec: Codec | str, x: Any, rng: Rng | int) -> bytes:
     Args:
         codec: the codec, or its text form.
         x: numpy array or torch tensor (n,), float32, float64, float16 or bfloat16; not changed. n < 2^32, n = 0
-            included.
+            included. A tensor on an accelerator is worked on there, and little of it crosses to the host.
         rng: a generator, or an int as its seed: the same x and rng give the same bytes. Workers of one step need
             different ones.
 
@@ -37,13 +38,13 @@ def encode(codec: Codec | str, x: Any, rng: Rng | int) -> bytes:
         >>> len(encode("topk:k=1", np.arange(1000, dtype=np.float32), 0))
         21
 
-    Source: docs/wire-format.md.
+    Source: docs/wire-format.md; docs/torch-backend.md for what crosses.
     """
     if isinstance(codec, str):
         codec = from_spec(codec)
-    y, generator, writer = as_input(x), as_rng(rng), Writer()
+    y, generator, writer = as_vector(x), as_rng(rng), Writer()
     if len(y):
-        codec.encode(y, writer, generator)
+        codec.encode(y if codec.on_device else kernels.to_host(y), writer, generator)
     else:
         codec.check(0)
     return seal_frame(codec.code, len(y), writer)
@@ -54,7 +55,7 @@ def add(message: bytes | memoryview, out: Any, weight: float = 1.0) -> None:
 
     Args:
         message: bytes, memoryview or uint8 array.
-        out: float32 (n,), numpy array or CPU torch tensor, contiguous; changed in place.
+        out: float32 (n,), numpy array or torch tensor on any device, contiguous; changed in place.
         weight: finite; rounded to float32 first.
 
     Raises:
@@ -89,18 +90,20 @@ def add(message: bytes | memoryview, out: Any, weight: float = 1.0) -> None:
         reader.end()
 
 
-def decode(message: bytes | memoryview, n: int) -> Floats:
+def decode(message: bytes | memoryview, n: int, device: Any = None) -> Any:
     """The vector of a message.
 
     Args:
         message: bytes, memoryview or uint8 array.
         n: the receiver's own number of entries, never the message's.
+        device: a torch device, or its name, to decode to; without it the result is a numpy array.
 
     Returns:
-        C(x), float32 (n,), all finite.
+        C(x), float32 (n,), all finite: numpy array, or torch tensor on ``device``.
 
     Raises:
         MessageError: the bytes are not a valid message for n entries.
+        MissingError: a device is given, and torch is not installed.
 
     Example:
         >>> import numpy as np
@@ -109,7 +112,7 @@ def decode(message: bytes | memoryview, n: int) -> Floats:
 
     Source: docs/wire-format.md, section 2.
     """
-    out = np.zeros(n, np.float32)
+    out = kernels.zeros(n, device)
     add(message, out)
     return out
 

@@ -1,13 +1,14 @@
 """Natural compression: each entry becomes one of the two powers of two around it."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.codecs.identity import check_finite
-from gradwire.codecs.powers import add_powers, levels_of
-from gradwire.errors import MessageError
+from gradwire.codecs.powers import add_powers, powers_section
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -47,21 +48,19 @@ class NaturalCompression(Codec):
     code: ClassVar[int] = 9
     name: ClassVar[str] = "natural"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        check_finite(x)
-        zigzag, top = levels_of(kernels.round_natural(x, LOWEST, rng.child(0).seed, 0))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        if not math.isfinite(kernels.max_abs(x)):
+            check_finite(x)
+        section, top = powers_section(x, 1.0, LOWEST, rng.child(0).seed)
         writer.varint(top - LOWEST)
-        writer.levels(zigzag)
+        writer.append(section)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         top = _read_top(reader)
-        zigzag = reader.levels(len(out))
-        reader.end()
-        if int(zigzag.max()) + 1 >> 1 > top - LOWEST + 1:
-            raise MessageError(f"the message has a power of two below 2^{LOWEST}")
-        add_powers(out, zigzag, 1.0, top, weight)
+        add_powers(reader, out, 1.0, top, top - LOWEST + 1, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         size = HEADER_BYTES_MAX + 2 + levels_bytes(n, HIGHEST - LOWEST + 1)

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.powers import add_powers, levels_of
-from gradwire.codecs.scaling import normalised, read_exponent, write_exponent
+from gradwire.codecs.base import Codec
+from gradwire.codecs.powers import add_powers, powers_section
+from gradwire.codecs.scaling import measured, read_exponent, write_exponent
 from gradwire.codecs.steps import read_step
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -53,6 +53,7 @@ class NaturalDithering(Codec):
     code: ClassVar[int] = 10
     name: ClassVar[str] = "naturaldithering"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     levels: int
 
@@ -61,28 +62,24 @@ class NaturalDithering(Codec):
         if isinstance(s, bool) or not isinstance(s, int) or not 1 <= s <= MOST_LEVELS:
             raise ParameterError(f"levels must be an integer in 1 … {MOST_LEVELS}, not {s!r}")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        y, e, largest = normalised(x)
-        norm = np.float32(math.sqrt(kernels.sum_squares(y)))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        y, e, largest, energy = measured(x)
+        norm = float(np.float32(math.sqrt(energy)))
         write_exponent(writer, e)
-        writer.f32(float(norm))
+        writer.f32(norm)
         if largest > 0.0:
-            zigzag, top = levels_of(kernels.round_natural(y / norm, 1 - self.levels, rng.child(0).seed, 0))
+            section, top = powers_section(y, norm, 1 - self.levels, rng.child(0).seed)
             writer.u8(1 - top)  # rounding may have raised the norm's own level by one
-            writer.levels(zigzag)
+            writer.append(section)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         e, norm = read_exponent(reader), read_step(reader)
         if norm == 0.0:
             reader.end()
             return
         below = _read_below(reader)
-        zigzag = reader.levels(len(out))
-        reader.end()
-        if int(zigzag.max()) + 1 >> 1 > MOST_LEVELS + 1 - below:
-            raise MessageError(f"the message has a level below 2^{1 - MOST_LEVELS} of the norm")
-        add_powers(out, zigzag, norm, e + 1 - below, weight)
+        add_powers(reader, out, norm, e + 1 - below, MOST_LEVELS + 1 - below, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         spread = math.sqrt(n) * 2.0 ** (1 - self.levels)

@@ -1,34 +1,48 @@
 """Powers of two times a common factor, as signed levels: what natural compression and natural dithering share."""
 
 import numpy as np
-import numpy.typing as npt
 
 from gradwire import kernels
-from gradwire.codecs.base import Floats
 from gradwire.codecs.scaling import LARGEST
+from gradwire.errors import MessageError
+from gradwire.kernels import Vector
+from gradwire.wire import Reader, Writer
+from gradwire.wire.writer import SHORT
 
-__all__ = ["add_powers", "levels_of"]
-
-BIAS = 150
+__all__ = ["add_powers", "powers_section"]
 
 
-def levels_of(codes: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.uint32], int]:
-    """Zigzag levels of the codes that :func:`kernels.round_natural` gives, and the largest exponent.
+def powers_section(x: Vector, divisor: float, lowest: int, seed: int) -> tuple[Writer, int]:
+    """The levels section of x/divisor rounded to powers of two from 2^lowest on, and the largest exponent.
 
-    Definition: level k = ±(1 + top − exponent), 0 for 0: small where values are large. top is 0 if all are 0.
+    Definition: level k = ±(1 + largest − exponent), 0 for 0: small where values are large. x is finite.
     """
-    largest = int(codes.max())
-    if largest == 0:
-        return codes, 0
-    # A code is 2·(exponent + 150) + s, s the sign bit; the zigzag of ±k is 2k − s.
-    return np.where(codes == 0, np.uint32(0), np.uint32((largest | 1) + 1) - codes), (largest >> 1) - BIAS
+    section = Writer()
+    if len(x) > SHORT:
+        largest, blocks, nonzero = kernels.encode_powers(x, divisor, lowest, seed)
+        if section.dense_levels(len(x), blocks, nonzero):
+            return section, largest
+    quotients = kernels.divided(x, np.array([divisor], np.float32), len(x))
+    zigzag, largest = kernels.natural_levels(quotients, lowest, seed)
+    section.levels(zigzag)
+    return section, largest
 
 
-def add_powers(out: Floats, zigzag: npt.NDArray[np.uint32], factor: float, exponent: int, weight: float) -> None:
-    """out += weight·(±factor·2^(exponent + 1 − |k|)), each rounded once to binary32, saturating; levels are few."""
-    deepest = int(zigzag.max()) + 1 >> 1
+def add_powers(reader: Reader, out: Vector, factor: float, exponent: int, deepest: int, weight: float) -> None:
+    """out += weight·(±factor·2^(exponent + 1 − |k|)), each rounded once to binary32, saturating.
+
+    The levels k are the rest of the payload, and none is above ``deepest``.
+    """
     magnitudes = np.ldexp(float(factor), exponent + 1 - np.arange(1, deepest + 1))
     table = np.zeros(2 * deepest + 1)
     table[2::2], table[1::2] = magnitudes, -magnitudes
-    values = np.take(np.clip(table, -LARGEST, LARGEST).astype(np.float32), zigzag)
-    kernels.add_dense(out, values, weight)
+    values = np.clip(table, -LARGEST, LARGEST).astype(np.float32)
+    section = reader.dense_levels()
+    if section is not None:
+        kernels.add_table_levels(section, out, values, weight)
+        return
+    zigzag = reader.levels(len(out))
+    reader.end()
+    if zigzag.max() >= len(values):
+        raise MessageError(f"the message holds a level beyond {deepest}, the smallest that its codec has")
+    kernels.add_table(out, zigzag, values, weight)

@@ -8,9 +8,10 @@ import numpy as np
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.scaling import normalised, read_exponent, rescale, write_exponent
+from gradwire.codecs.scaling import measured, normalised, read_exponent, write_exponent
 from gradwire.codecs.steps import no_less, read_steps, write_steps
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -53,6 +54,7 @@ class StandardDithering(Codec):
     code: ClassVar[int] = 8
     name: ClassVar[str] = "qsgd"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     levels: int
     bucket: int = 0
@@ -65,31 +67,36 @@ class StandardDithering(Codec):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise ParameterError(f"{name} must be an integer in {least} … {most}, not {value!r}")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        y, e, _ = normalised(x)
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         size = self._size(len(x))
-        steps = no_less(np.sqrt(kernels.bucket_squares(y, size)) / self.levels)
+        if size == len(x):
+            y, e, _, energy = measured(x)
+            squares = np.array([energy])
+        else:
+            y, e, _ = normalised(x)
+            squares = kernels.bucket_squares(y, size)
+        steps = no_less(np.sqrt(squares) / self.levels)
         write_exponent(writer, e)
         writer.varint(size if size < len(x) else 0)
         write_steps(writer, steps)
         if steps.any():
-            t = _by_bucket(np.divide, y, np.where(steps == 0, np.float32(1), steps), size)
-            writer.quantised(t, 1.0, kernels.STOCHASTIC, rng.child(0).seed, 0)
+            writer.divided(y, np.where(steps == 0, np.float32(1), steps), size, rng.child(0).seed)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         n = len(out)
         e, size, steps = _read_head(reader, n)
+        power = math.ldexp(1.0, e)
         if not steps.any():
             reader.end()
         elif len(steps) == 1:
-            reader.add_levels(out, (float(steps[0]), math.ldexp(1.0, e), weight), False, 0)
+            reader.add_levels(out, (float(steps[0]), power, weight), False, 0)
+        elif (section := reader.dense_levels()) is not None:
+            kernels.add_bucket_levels(section, out, steps, size, power, weight)
         else:
-            levels = kernels.dequantise(reader.levels(n), 1.0, False)
+            zigzag = reader.levels(n)
             reader.end()
-            with np.errstate(over="ignore"):
-                values = _by_bucket(np.multiply, levels, steps, size)
-            kernels.add_dense(out, rescale(values, e), weight)
+            kernels.add_in_buckets(out, zigzag, steps, size, power, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         b, s = self._size(n), self.levels
@@ -107,15 +114,6 @@ class StandardDithering(Codec):
     def describe(reader: Reader) -> dict[str, Any]:
         e, size, steps = _read_head(reader, reader.n)
         return {"bucket": size, "largest_step": math.ldexp(float(steps.max()), e), "level_bytes": reader.rest}
-
-
-def _by_bucket(operation: np.ufunc, x: Floats, steps: Floats, size: int) -> Floats:
-    """The operation of every entry and its bucket's step."""
-    whole = len(x) // size
-    out = np.empty_like(x)
-    operation(x[: whole * size].reshape(whole, size), steps[:whole, None], out=out[: whole * size].reshape(whole, size))
-    operation(x[whole * size :], steps[-1], out=out[whole * size :])
-    return out
 
 
 def _read_head(reader: Reader, n: int) -> tuple[int, int, Floats]:

@@ -7,10 +7,21 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats, check_share, count_of, decoder_of
-from gradwire.codecs.identity import check_finite
-from gradwire.codecs.sparse import Values, check_values, kept_error, read_values, value_codec, write_values
+from gradwire.codecs.base import Floats, check_share, count_of, decoder_of
+from gradwire.codecs.sparse import (
+    Sparsifier,
+    Values,
+    check_values,
+    kept_error,
+    leave,
+    read_values,
+    refuse_nonfinite,
+    send_values,
+    value_codec,
+    write_values,
+)
 from gradwire.errors import MessageError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Reader, Writer
@@ -21,7 +32,7 @@ LARGEST = np.finfo(np.float32).max
 
 
 @dataclass(frozen=True)
-class RandomK(Codec):
+class RandomK(Sparsifier):
     """A uniformly random k entries, scaled to be unbiased or not.
 
     Definition: U is a uniform k-subset of all indices; C(x)_i = s·x_i for i in U, else 0, with s = n/k if ``scale``,
@@ -52,6 +63,7 @@ class RandomK(Codec):
 
     code: ClassVar[int] = 3
     name: ClassVar[str] = "randomk"
+    on_device: ClassVar[bool] = True
 
     k: int | float
     scale: bool = False
@@ -61,17 +73,25 @@ class RandomK(Codec):
         check_share(self.k, "k")
         check_values(self.values)
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        check_finite(x)
-        k = count_of(self.k, len(x), "k")
-        drawn = rng.child(0)
-        writer.varint(k)
-        writer.u64(drawn.seed)
-        writer.u8(self.scale)
-        write_values(kernels.gather(x, drawn.subset(len(x), k)), self.values, writer, rng.child(1))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        k, drawn = count_of(self.k, len(x), "k"), rng.child(0)
+        kept, bad = kernels.subset_values(x, drawn.seed, drawn.stream, k)
+        refuse_nonfinite(x, bad)
+        self._write_head(k, drawn, writer)
+        write_values(kernels.to_host(kept), self.values, writer, rng.child(1))
+
+    def encode_sum(self, x: Floats, residual: Floats, total: Floats, writer: Writer, rng: Rng) -> None:
+        n = len(x)
+        k, drawn = count_of(self.k, n, "k"), rng.child(0)
+        indices, kept, bad = kernels.take_subset(x, residual, total, drawn.seed, drawn.stream, k)
+        refuse_nonfinite(total, bad)
+        self._write_head(k, drawn, writer)
+        sent = send_values(kept, self.values, writer, rng.child(1))
+        # A sum, because −0 is read as 0.
+        leave(total, indices, kept, _scaled(sent + np.float32(0), n / k) if self.scale else sent)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         n = len(out)
         k, seed, scale = _read_head(reader, n)
         if k == 0:
@@ -79,10 +99,13 @@ class RandomK(Codec):
             return
         values = read_values(reader, k)
         if scale:
-            with np.errstate(over="ignore"):
-                values *= np.float32(n / k)
-            np.clip(values, -LARGEST, LARGEST, out=values)
+            values = _scaled(values, n / k)
         kernels.add_sparse(out, Rng(seed).subset(n, k), values, weight)
+
+    def _write_head(self, k: int, drawn: Rng, writer: Writer) -> None:
+        writer.varint(k)
+        writer.u64(drawn.seed)
+        writer.u8(self.scale)
 
     def check(self, n: int) -> None:
         count_of(self.k, n, "k")
@@ -108,6 +131,12 @@ class RandomK(Codec):
             inner = decoder_of(reader.u8(), inner=True)
             described |= {"values": inner.name, **inner.describe(reader)}
         return described
+
+
+def _scaled(values: Floats, factor: float) -> Floats:
+    with np.errstate(over="ignore"):
+        product = values * np.float32(factor)
+    return np.clip(product, -LARGEST, LARGEST, out=product)
 
 
 def _read_head(reader: Reader, n: int) -> tuple[int, int, bool]:

@@ -4,19 +4,22 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats, check_share, count_of
-from gradwire.codecs.identity import check_finite
+from gradwire.codecs.base import Floats, check_share, count_of
 from gradwire.codecs.sparse import (
+    Sparsifier,
     Values,
     add_sparse,
     check_values,
     describe_sparse,
     kept_error,
+    refuse_nonfinite,
+    send_entries,
     sparse_bytes,
     value_codec,
-    write_sparse,
+    write_entries,
 )
 from gradwire.errors import ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Writer
@@ -25,7 +28,7 @@ __all__ = ["RTopK"]
 
 
 @dataclass(frozen=True)
-class RTopK(Codec):
+class RTopK(Sparsifier):
     """A random k of the r entries of largest magnitude.
 
     Definition: T_r are the r largest |x_i| (ties to the lower index), U a uniform k-subset of T_r; C(x)_i = x_i for
@@ -56,6 +59,7 @@ class RTopK(Codec):
 
     code: ClassVar[int] = 4
     name: ClassVar[str] = "rtopk"
+    on_device: ClassVar[bool] = True
 
     k: int | float
     r: int | float
@@ -68,12 +72,23 @@ class RTopK(Codec):
         if type(self.k) is type(self.r) and self.r < self.k:
             raise ParameterError(f"r = {self.r} is less than k = {self.k}: k entries are drawn from the r largest")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         k, r = self._counts(len(x))
-        largest = kernels.top(x, r)
-        # NaN and infinity rank above every finite magnitude: if there is one, it is among these.
-        check_finite(kernels.gather(x, largest), largest)
-        write_sparse(x, largest[rng.child(0).subset(r, k)], self.values, writer, rng.child(1))
+        indices, largest, bad = kernels.top_entries(x, r)
+        refuse_nonfinite(x, bad)
+        drawn = rng.child(0)
+        indices, kept = kernels.thin_entries(indices, largest, drawn.seed, drawn.stream, k)
+        write_entries(len(x), indices, kept, self.values, writer, rng.child(1))
+
+    def encode_sum(self, x: Floats, residual: Floats, total: Floats, writer: Writer, rng: Rng) -> None:
+        k, r = self._counts(len(x))
+        indices, largest, bad = kernels.take_top(x, residual, total, r)
+        refuse_nonfinite(total, bad)
+        drawn = rng.child(0).subset(r, k)
+        kept, at = kernels.gather(largest, drawn), kernels.gather(indices, drawn)
+        largest[drawn] = kernels.gather(total, at)
+        kernels.put_sparse(total, indices, largest)  # back, where not drawn
+        send_entries(total, at, kept, self.values, writer, rng.child(1))
 
     add = staticmethod(add_sparse)
     describe = staticmethod(describe_sparse)

@@ -3,18 +3,18 @@
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Floats
 from gradwire.codecs.identity import check_finite
 from gradwire.errors import MessageError
+from gradwire.kernels import Vector
 from gradwire.wire import Reader, Writer
 
-__all__ = ["LARGEST", "measured", "normalised", "read_exponent", "rescale", "write_exponent"]
+__all__ = ["LARGEST", "measured", "normalised", "read_exponent", "write_exponent"]
 
 LARGEST = float(np.finfo(np.float32).max)
 EXPONENTS = range(-149, 128)
 
 
-def normalised(x: Floats) -> tuple[Floats, int, float]:
+def normalised(x: Vector) -> tuple[Vector, int, float]:
     """x·2^−e, e, and its largest magnitude; e is 0 unless the largest magnitude leaves [2^−60, 2^60).
 
     Raises:
@@ -23,20 +23,20 @@ def normalised(x: Floats) -> tuple[Floats, int, float]:
     return _scaled(x, kernels.max_abs(x))
 
 
-def measured(x: Floats) -> tuple[Floats, int, float, float]:
+def measured(x: Vector) -> tuple[Vector, int, float, float]:
     """As :func:`normalised`, and the sum of the squares of x·2^−e; one pass over x where e is 0."""
     largest, energy = kernels.extent(x)
     y, e, largest = _scaled(x, largest)
     return y, e, largest, energy if e == 0 else kernels.sum_squares(y)
 
 
-def _scaled(x: Floats, largest: float) -> tuple[Floats, int, float]:
+def _scaled(x: Vector, largest: float) -> tuple[Vector, int, float]:
     if not np.isfinite(largest):
         check_finite(x)
     if largest == 0.0 or 2.0**-60 <= largest < 2.0**60:
         return x, 0, largest
     e = int(np.frexp(largest)[1]) - 1
-    return np.ldexp(x.astype(np.float64), -e).astype(np.float32), e, float(np.ldexp(largest, -e))
+    return kernels.scaled(x, -e), e, float(np.ldexp(largest, -e))
 
 
 def write_exponent(writer: Writer, e: int) -> None:
@@ -51,13 +51,3 @@ def read_exponent(reader: Reader) -> int:
     if e not in EXPONENTS:
         raise MessageError(f"the message is scaled by 2^{e}, outside −149 … 127")
     return e
-
-
-def rescale(values: Floats, e: int) -> Floats:
-    """values·2^e in place, saturating."""
-    if e:
-        with np.errstate(over="ignore"):
-            values *= np.float32(np.ldexp(1.0, e))
-    if kernels.find_nonfinite(values) >= 0:
-        np.clip(values, -LARGEST, LARGEST, out=values)
-    return values

@@ -7,15 +7,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.codecs.scaling import measured, read_exponent, write_exponent
 from gradwire.codecs.step_search import largest_step
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.bounds import sparse_dithering_rate
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
-from gradwire.wire.writer import SHORT
 
 __all__ = ["SparseDithering"]
 
@@ -63,6 +63,7 @@ class SparseDithering(Codec):
     code: ClassVar[int] = 6
     name: ClassVar[str] = "sd"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     nu: float | None = None
     alpha: float | None = None
@@ -84,7 +85,7 @@ class SparseDithering(Codec):
             if value is not None and not 1e-8 <= value < most:
                 raise ParameterError(f"{name} = {value} must lie in [1e-8, {most}): below, float32 itself is coarser")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         self.check(len(x))
         y, e, largest, energy = measured(x)
         if largest == 0.0:
@@ -102,19 +103,15 @@ class SparseDithering(Codec):
             writer.u64(drawn.seed)
         return writer.quantised(y, inverse, ROUNDINGS.index(self.rounding), drawn.seed, 0)
 
-    def _encode_with_gain(self, y: Floats, e: int, inverse: float, writer: Writer) -> None:
+    def _encode_with_gain(self, y: Vector, e: int, inverse: float, writer: Writer) -> None:
         # The gain stands before the levels but follows from them: so these are coded first, in the same pass.
         pieces, products, squares, nonzero = kernels.encode_summed_levels(y, inverse)
         if squares == 0.0:
             self._write(writer, 0, 0.0)
             return
         self._write(writer, e, float(np.float32(products / squares)))
-        if len(y) <= SHORT or 64 * nonzero < len(y):  # where the sparse form can be the shorter one
+        if not writer.dense_levels(len(y), pieces, nonzero):
             writer.levels(kernels.quantise(y, inverse, 0))
-            return
-        writer.u8(0)
-        for piece in pieces:
-            writer.raw(piece)
 
     def _write(self, writer: Writer, e: int, step: float) -> None:
         writer.u8(self.rounding == "shared")
@@ -122,7 +119,7 @@ class SparseDithering(Codec):
         writer.f32(step)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         shared, e, step, seed = _read_head(reader)
         if step == 0.0:
             reader.end()

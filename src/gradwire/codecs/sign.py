@@ -1,15 +1,17 @@
 """One bit an entry, scaled by the mean magnitude."""
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.codecs.identity import check_finite
 from gradwire.codecs.steps import read_step
 from gradwire.errors import MessageError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -41,27 +43,28 @@ class ScaledSign(Codec):
     code: ClassVar[int] = 12
     name: ClassVar[str] = "sign"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        check_finite(x)
-        scale = np.float32(kernels.sum_abs(x) / len(x))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        bits, total = kernels.signs(x)
+        if not math.isfinite(total):
+            check_finite(x)
+        scale = np.float32(total / len(x))
         writer.f32(float(scale))
         if scale > 0:
-            writer.raw(np.packbits(x < 0, bitorder="little").tobytes())
+            writer.raw(bits)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         n, scale = len(out), read_step(reader)
         if scale == 0.0:
             reader.end()
             return
-        bits = np.unpackbits(np.frombuffer(reader.take((n + 7) // 8), np.uint8), bitorder="little")
+        bits = reader.take((n + 7) // 8)
         reader.end()
-        if bits[n:].any():
+        if n % 8 and bits[-1] >> n % 8:
             raise MessageError("the message has padding bits that are not zero")
-        # The bits become the signs of n floats.
-        values = (bits[:n].astype(np.uint32) << 31 | np.float32(scale).view(np.uint32)).view(np.float32)
-        kernels.add_dense(out, values, weight)
+        kernels.add_signs(out, bits, scale, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         size = HEADER_BYTES_MAX + 4 + (n + 7) // 8

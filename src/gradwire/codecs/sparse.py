@@ -1,5 +1,6 @@
 """What the sparsifiers share: the sparse payload, values inside, and the arithmetic of their guarantees."""
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -7,28 +8,59 @@ import numpy.typing as npt
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats, decoder_of
-from gradwire.codecs.identity import DTYPES, Identity
+from gradwire.codecs.identity import DTYPES, Identity, check_finite
 from gradwire.errors import ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Reader, Writer
 from gradwire.wire.writer import varint_length
 
 __all__ = [
+    "Sparsifier",
     "Values",
     "add_sparse",
     "check_values",
     "describe_sparse",
     "kept_error",
+    "leave",
     "read_values",
+    "refuse_nonfinite",
+    "send_entries",
+    "send_values",
     "sparse_bytes",
     "value_codec",
+    "write_entries",
     "write_sparse",
     "write_values",
 ]
 
 Values = str | Codec
 """How a sparsifier sends what it keeps: a float format's name or an inner codec."""
+
+Words = npt.NDArray[np.uint32]
+
+
+class Sparsifier(Codec):
+    """A codec that sends some entries of a vector and nothing of the others."""
+
+    @abstractmethod
+    def encode_sum(self, x: Floats, residual: Floats, total: Floats, writer: Writer, rng: Rng) -> None:
+        """Writes C(p), p = x + residual, and leaves p − C(p) in ``total``.
+
+        Bit for bit what ``encode`` of p and ``add`` of the message with weight −1 give, in fewer passes.
+
+        Args:
+            x: float32 (n,), n ≥ 1, contiguous.
+            residual: likewise.
+            total: likewise; may be x or residual, but must not overlap either in part.
+            writer: takes the payload.
+            rng: the only source of randomness.
+
+        Raises:
+            InputError: p is not finite; what total holds is not defined.
+            ParameterError: a parameter does not fit n.
+        """
 
 
 def check_values(values: Values) -> None:
@@ -60,15 +92,53 @@ def read_values(reader: Reader, m: int) -> Floats:
     return values
 
 
-def write_sparse(x: Floats, indices: npt.NDArray[np.uint32], values: Values, writer: Writer, rng: Rng) -> None:
-    """The payload of section 7.2: the entries of x at ``indices``."""
+def refuse_nonfinite(x: Vector, at: int) -> None:
+    """Raises InputError if a kernel found an entry that is not finite ``at`` an index, −1 if none."""
+    if at >= 0:
+        check_finite(x[: at + 1])
+
+
+def write_entries(n: int, indices: Vector, kept: Vector, values: Values, writer: Writer, rng: Rng) -> None:
+    """The payload of section 7.2: the entries ``kept`` at ``indices`` of a vector of n, both on the same device."""
     writer.varint(len(indices))
     if len(indices):
-        writer.indices(indices, len(x))
-        write_values(kernels.gather(x, indices), values, writer, rng)
+        writer.indices(kernels.to_host(indices), n)
+        write_values(kernels.to_host(kept), values, writer, rng)
 
 
-def add_sparse(reader: Reader, out: Floats, weight: float) -> None:
+def write_sparse(x: Vector, indices: Vector, values: Values, writer: Writer, rng: Rng) -> None:
+    """The payload of section 7.2: the entries of x at ``indices``, both on the same device."""
+    write_entries(len(x), indices, kernels.gather(x, indices), values, writer, rng)
+
+
+def send_values(x: Floats, values: Values, writer: Writer, rng: Rng) -> Floats:
+    """:func:`write_values`; gives what :func:`read_values` will give: x itself if that is x (but for −0)."""
+    if values == "float32":
+        write_values(x, values, writer, rng)
+        return x
+    section = Writer()
+    write_values(x, values, section, rng)
+    data = section.data
+    writer.raw(data)
+    return read_values(Reader(data, len(x)), len(x))
+
+
+def leave(total: Floats, indices: Words, kept: Floats, sent: Floats) -> None:
+    """Writes what is left of the entries ``kept``, of which ``sent`` was sent, where they were taken and 0 was left."""
+    if sent is not kept:
+        with np.errstate(over="ignore"):
+            kernels.put_sparse(total, indices, kept - sent)
+
+
+def send_entries(total: Floats, indices: Words, kept: Floats, values: Values, writer: Writer, rng: Rng) -> None:
+    """:func:`write_entries` of what was taken out of total; and there what its values lose."""
+    writer.varint(len(indices))
+    if len(indices):
+        writer.indices(indices, len(total))
+        leave(total, indices, kept, send_values(kept, values, writer, rng))
+
+
+def add_sparse(reader: Reader, out: Vector, weight: float) -> None:
     """Adds a payload of section 7.2."""
     k = reader.varint(len(out))
     if k == 0:

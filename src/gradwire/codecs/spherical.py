@@ -1,7 +1,6 @@
 """Spherical Compression: each block is sent as the number of a random point of the sphere that is near it."""
 
 import math
-import os
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -9,14 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.codecs.identity import check_finite
 from gradwire.errors import ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
 
-__all__ = ["Spherical", "about_draws", "automatic_block", "search_threads"]
+__all__ = ["Spherical", "about_draws", "automatic_block"]
 
 LONGEST = 256
 USUAL_DRAWS = 2048
@@ -92,7 +92,7 @@ class Spherical(Codec):
             f"{n * draws:.2g} products for {n} entries, more than the budget of {self.budget:.2g}: {advice}"
         )
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         n = len(x)
         check_finite(x)
         self.check(n)
@@ -105,14 +105,13 @@ class Spherical(Codec):
         pair_limit = 256
         while pair_limit < min(32 * draws, 2.0**39):
             pair_limit *= 2
-        threads = search_threads() if n * draws > 2**22 else 1
-        index, gain = kernels.spherical_search(x, m, float(self.alpha), seed, pair_limit, threads)
+        index, gain = kernels.spherical_search(x, m, float(self.alpha), seed, pair_limit)
         writer.varint(self.block or automatic_block(self.alpha))
         writer.varint(seed)
         writer.raw(kernels.encode_spherical(x, index, gain))
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         n, block = len(out), reader.varint(LONGEST)
         if block == 0:
             reader.end()
@@ -174,9 +173,3 @@ def automatic_block(alpha: float) -> int:
     while block < LONGEST and about_draws(alpha, block + 1) <= USUAL_DRAWS:
         block += 1
     return block
-
-
-def search_threads() -> int:
-    """Threads of a search: OMP_NUM_THREADS, else the machine's processors, at most 4."""
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return max(1, int(wanted)) if wanted.isdigit() else min(os.cpu_count() or 1, 4)

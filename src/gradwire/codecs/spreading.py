@@ -1,4 +1,4 @@
-"""Kashin's representation of a vector's chunks: how they are spread, rounded and put together again."""
+"""Kashin's representation of a vector's chunks: how they are spread and rounded."""
 
 from dataclasses import dataclass
 
@@ -8,9 +8,10 @@ import numpy.typing as npt
 from gradwire import kernels
 from gradwire.codecs.base import Floats
 from gradwire.codecs.frames import Layout, RandomFrame
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 
-__all__ = ["ATTEMPTS", "Spread", "gathered", "spread"]
+__all__ = ["ATTEMPTS", "Spread", "spread"]
 
 ATTEMPTS = 16
 """Frames that are tried for a chunk."""
@@ -21,56 +22,42 @@ ROUNDS = 24
 
 @dataclass(frozen=True)
 class Spread:
-    """Every chunk's coefficients, float32 (chunks, N), their largest magnitude, and the number of its frame."""
+    """Every chunk's coefficients, float32 (chunks·N,), their largest magnitude, and the number of its frame."""
 
-    coefficients: Floats
+    coefficients: Vector
     magnitudes: Floats
     frames: npt.NDArray[np.uint32]
 
+    @property
+    def order(self) -> int:
+        """N, the number of a chunk's coefficients."""
+        return len(self.coefficients) // len(self.magnitudes)
+
     def steps(self, levels: int) -> Floats:
         """What the receiver multiplies sums of odd integers up to levels − 1 by: float32 (chunks,)."""
-        steps: Floats = (self.magnitudes / (float(levels - 1) * self.coefficients.shape[1])).astype(np.float32)
+        steps: Floats = (self.magnitudes / (float(levels - 1) * self.order)).astype(np.float32)
         return steps
 
-    def rounded(self, levels: int, rng: Rng) -> npt.NDArray[np.uint32]:
-        """The levels 0 … levels − 1 of all coefficients, rounded at random: uint32 (chunks·N,)."""
-        half = np.float32((levels - 1) / 2)
-        scale = np.where(self.magnitudes == 0, np.float32(1), self.magnitudes).astype(np.float32, copy=False)
-        t: Floats = self.coefficients / scale[:, None] * half + half
-        t[self.magnitudes == 0] = 0
-        return kernels.quantise(t.reshape(-1), 1.0, kernels.STOCHASTIC, rng.seed, 0) >> np.uint32(1)
+    def rounded(self, levels: int, rng: Rng) -> list[bytes | memoryview]:
+        """The integers section of all coefficients, rounded at random to 0 … levels − 1, in pieces."""
+        return kernels.encode_coefficients(self.coefficients, self.magnitudes, levels, rng.seed)
 
 
-def spread(y: Floats, layout: Layout, seed: int, spread_squared: float) -> Spread | None:
+def spread(y: Vector, layout: Layout, seed: int, spread_squared: float) -> Spread | None:
     """Coefficients within K times each chunk's norm, K² = ``spread_squared``; None if a chunk has no frame for that."""
-    chunks = np.zeros((layout.chunks, layout.length), np.float32)
-    chunks.reshape(-1)[: len(y)] = y
-    energies = kernels.bucket_squares(chunks.reshape(-1), layout.length)
-    goals = np.sqrt(spread_squared * energies).astype(np.float32)
-    coefficients = np.empty((layout.chunks, layout.order), np.float32)
-    magnitudes = np.empty(layout.chunks, np.float32)
-    frames = np.zeros(layout.chunks, np.uint32)
-    left = np.arange(layout.chunks)
+    chunks = kernels.in_rows(y, layout.chunks, layout.length)
+    goals = np.sqrt(spread_squared * kernels.bucket_squares(chunks, layout.length)).astype(np.float32)
+    found, left = None, np.arange(layout.chunks)
     for number in range(ATTEMPTS):
         frame = RandomFrame(seed, number, layout)
-        vectors = chunks[left].reshape(-1)
-        p, most = kernels.represent(vectors, frame.positions, frame.signs, layout.log2, goals[left], ROUNDS)
-        coefficients[left], magnitudes[left], frames[left] = p.reshape(-1, layout.order), most, number
-        left = left[most > goals[left]]
+        some = kernels.take_rows(chunks, layout.length, left) if found else chunks
+        p, most = kernels.represent(some, frame.positions, frame.signs, layout.log2, goals[left], ROUNDS)
+        if found is None:
+            found = Spread(p, most, np.zeros(layout.chunks, np.uint32))
+        else:
+            kernels.put_rows(found.coefficients, layout.order, left, p)
+            found.magnitudes[left], found.frames[left] = most, number
+        left = np.flatnonzero(found.magnitudes > goals)
         if not len(left):
-            return Spread(coefficients, magnitudes, frames)
+            return found
     return None
-
-
-def gathered(
-    numbers: npt.NDArray[np.uint32], levels: int, frames: npt.NDArray[np.uint32], layout: Layout, seed: int
-) -> Floats:
-    """The chunks that rounded coefficients stand for, without their steps: float32 (chunks, length)."""
-    # Integers below 2^24 all the way: the transform is exact.
-    odd = 2.0 * numbers.astype(np.float32) - np.float32(levels - 1)
-    sums = kernels.hadamard(odd, layout.log2).reshape(layout.chunks, layout.order)
-    values = np.empty((layout.chunks, layout.length), np.float32)
-    for number in np.unique(frames):
-        frame, rows = RandomFrame(seed, int(number), layout), frames == number
-        values[rows] = sums[rows][:, frame.positions] * frame.signs
-    return values

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Floats
+from gradwire.kernels import Vector
 
 __all__ = ["largest_step"]
 
@@ -14,7 +14,7 @@ PASSES = 12
 CLOSE = 1.0 - 2.0**-9
 
 
-def largest_step(x: Floats, energy: float, largest: float, alpha: float) -> float:
+def largest_step(x: Vector, energy: float, largest: float, alpha: float) -> float:
     """A step, nearly the largest, at which nearest rounding with the optimal gain has an error of at most α‖x‖².
 
     Definition: the error of step γ is 1 − S1²/(S2·‖x‖²), S1 = Σ x·k, S2 = Σ k², k = round(x/γ). From a bracket – the
@@ -37,14 +37,14 @@ def largest_step(x: Floats, energy: float, largest: float, alpha: float) -> floa
     safe = 2.0 * math.sqrt(target / len(x) * energy) * (1.0 - 2.0**-20 / math.sqrt(alpha))
     start = math.sqrt(3.0) * safe  # the error of a smooth density at the step 2h is ν/3
     if len(x) > SAMPLE:
-        sample = np.ascontiguousarray(x[:: -(-len(x) // SAMPLE)])
+        sample = kernels.thinned(x, -(-len(x) // SAMPLE))
         sample_energy = kernels.sum_squares(sample)
         if sample_energy > 0.0:
             start = _search(sample, sample_energy, 0.0, 4.0 * largest, start, target)
     return _search(x, energy, safe, 4.0 * largest, start, target)
 
 
-def _search(x: Floats, energy: float, low: float, high: float, start: float, target: float) -> float:
+def _search(x: Vector, energy: float, low: float, high: float, start: float, target: float) -> float:
     step = start
     for _ in range(PASSES):
         if not low < step < high:
@@ -63,6 +63,6 @@ def _search(x: Floats, energy: float, low: float, high: float, start: float, tar
     return float(np.float32(low)) if low > 0.0 else start
 
 
-def _error(x: Floats, energy: float, step: float) -> float:
+def _error(x: Vector, energy: float, step: float) -> float:
     products, squares, _ = kernels.level_sums(x, float(np.float32(1.0) / np.float32(step)))
     return 1.0 - products * products / (squares * energy) if squares > 0.0 else 1.0

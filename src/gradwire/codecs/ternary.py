@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
+from gradwire.codecs.base import Codec
 from gradwire.codecs.identity import check_finite
 from gradwire.codecs.steps import read_step
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
@@ -44,17 +45,19 @@ class Ternary(Codec):
     code: ClassVar[int] = 11
     name: ClassVar[str] = "ternary"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        check_finite(x)
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         largest = kernels.max_abs(x)
+        if not math.isfinite(largest):
+            check_finite(x)
         writer.f32(largest)
         if largest > 0.0:
             # A quotient, not a product with the reciprocal: the largest entries become ±1 exactly.
-            writer.quantised(x / np.float32(largest), 1.0, kernels.STOCHASTIC, rng.child(0).seed, 0)
+            writer.divided(x, np.array([largest], np.float32), len(x), rng.child(0).seed)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         largest = read_step(reader)
         if largest == 0.0:
             reader.end()

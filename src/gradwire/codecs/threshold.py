@@ -7,11 +7,21 @@ from typing import ClassVar
 import numpy as np
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.identity import check_finite
-from gradwire.codecs.sparse import Values, add_sparse, check_values, describe_sparse, value_codec, write_sparse
+from gradwire.codecs.base import Floats
+from gradwire.codecs.sparse import (
+    Sparsifier,
+    Values,
+    add_sparse,
+    check_values,
+    describe_sparse,
+    refuse_nonfinite,
+    send_entries,
+    value_codec,
+    write_entries,
+)
 from gradwire.codecs.steps import no_less
 from gradwire.errors import ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Writer
@@ -23,7 +33,7 @@ SCALES = ("rms", "max", "none")
 
 
 @dataclass(frozen=True)
-class Threshold(Codec):
+class Threshold(Sparsifier):
     """The entries whose magnitude reaches a threshold.
 
     Definition: C(x)_i = x_i where |x_i| ≥ T and x_i ≠ 0, else 0; T = t·‖x‖/√n ("rms"), t·max|x_i| ("max") or t
@@ -54,6 +64,7 @@ class Threshold(Codec):
 
     code: ClassVar[int] = 5
     name: ClassVar[str] = "threshold"
+    on_device: ClassVar[bool] = True
 
     t: float
     relative_to: str = "rms"
@@ -68,18 +79,30 @@ class Threshold(Codec):
             raise ParameterError(f"t = {self.t} times the largest magnitude is reached by nothing: give at most 1")
         check_values(self.values)
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        check_finite(x)
-        write_sparse(x, kernels.reaching(x, self._threshold(x)), self.values, writer, rng.child(1))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        indices, kept, bad = kernels.reaching_entries(x, self._threshold(x))
+        refuse_nonfinite(x, bad)
+        write_entries(len(x), indices, kept, self.values, writer, rng.child(1))
 
-    def _threshold(self, x: Floats) -> float:
-        """The least binary32 above 0 that is no less than T; infinity where T is beyond them."""
-        if self.relative_to == "rms":
-            # A hair lower than the sum's rounding could raise it: a constant vector must reach its own mean.
-            exact = self.t * math.sqrt(kernels.sum_squares(x) / len(x)) * (1.0 - 2.0**-30)
-        else:
-            exact = self.t * kernels.max_abs(x) if self.relative_to == "max" else float(self.t)
-        return max(float(no_less(np.array([exact]))[0]), 2.0**-149)
+    def encode_sum(self, x: Floats, residual: Floats, total: Floats, writer: Writer, rng: Rng) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.add(x, residual, out=total)
+        indices, kept, bad = kernels.reaching_entries(total, self._threshold(total))
+        refuse_nonfinite(total, bad)
+        kernels.put_sparse(total, indices, np.zeros_like(kept))
+        send_entries(total, indices, kept, self.values, writer, rng.child(1))
+
+    def _threshold(self, x: Vector) -> float:
+        """The least binary32 above 0 that is no less than T; infinity where T is beyond them, or x is not finite."""
+        if self.relative_to == "none":
+            return _positive(float(self.t))
+        largest, squares = kernels.extent(x) if self.relative_to == "rms" else (kernels.max_abs(x), 0.0)
+        if not math.isfinite(largest):
+            return math.inf
+        if self.relative_to == "max":
+            return _positive(self.t * largest)
+        # A hair lower than the sum's rounding could raise it: a constant vector must reach its own mean.
+        return _positive(self.t * math.sqrt(squares / len(x)) * (1.0 - 2.0**-30))
 
     add = staticmethod(add_sparse)
     describe = staticmethod(describe_sparse)
@@ -95,3 +118,8 @@ class Threshold(Codec):
         error = max(dropped + (1.0 - dropped) * inner.error, inner.error)
         size = 5 + indices_bytes(n, n) + 1 + inner.max_bytes
         return Guarantee(unbiased=False, error=error, strict=inner.strict, max_bytes=size)
+
+
+def _positive(threshold: float) -> float:
+    """The least binary32 that is no less, nor 0."""
+    return max(float(no_less(np.array([threshold]))[0]), 2.0**-149)

@@ -4,18 +4,21 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats, check_share, count_of
-from gradwire.codecs.identity import check_finite
+from gradwire.codecs.base import Floats, check_share, count_of
 from gradwire.codecs.sparse import (
+    Sparsifier,
     Values,
     add_sparse,
     check_values,
     describe_sparse,
     kept_error,
+    refuse_nonfinite,
+    send_entries,
     sparse_bytes,
     value_codec,
-    write_sparse,
+    write_entries,
 )
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import Writer
@@ -24,7 +27,7 @@ __all__ = ["TopK"]
 
 
 @dataclass(frozen=True)
-class TopK(Codec):
+class TopK(Sparsifier):
     """The k entries of largest magnitude, ties to the lower index.
 
     Definition: C(x)_i = x_i for i among the k largest |x_i|, else 0.
@@ -51,6 +54,7 @@ class TopK(Codec):
 
     code: ClassVar[int] = 2
     name: ClassVar[str] = "topk"
+    on_device: ClassVar[bool] = True
 
     k: int | float
     values: Values = "float32"
@@ -59,11 +63,15 @@ class TopK(Codec):
         check_share(self.k, "k")
         check_values(self.values)
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
-        indices = kernels.top(x, count_of(self.k, len(x), "k"))
-        # NaN and infinity rank above every finite magnitude: if there is one, it is among these.
-        check_finite(kernels.gather(x, indices), indices)
-        write_sparse(x, indices, self.values, writer, rng.child(1))
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
+        indices, kept, bad = kernels.top_entries(x, count_of(self.k, len(x), "k"))
+        refuse_nonfinite(x, bad)
+        write_entries(len(x), indices, kept, self.values, writer, rng.child(1))
+
+    def encode_sum(self, x: Floats, residual: Floats, total: Floats, writer: Writer, rng: Rng) -> None:
+        indices, kept, bad = kernels.take_top(x, residual, total, count_of(self.k, len(x), "k"))
+        refuse_nonfinite(total, bad)
+        send_entries(total, indices, kept, self.values, writer, rng.child(1))
 
     add = staticmethod(add_sparse)
     describe = staticmethod(describe_sparse)

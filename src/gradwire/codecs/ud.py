@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gradwire import kernels
-from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.dither_models import LEVELS, MODELS, TRIED, read_levels, write_shortest
+from gradwire.codecs.base import Codec
+from gradwire.codecs.dither_models import LEVELS, MODELS, TRIED, Dithered, add_dithered, write_shortest
 from gradwire.codecs.gaussian_tables import most_bits
-from gradwire.codecs.scaling import normalised, read_exponent, rescale, write_exponent
+from gradwire.codecs.scaling import measured, read_exponent, write_exponent
 from gradwire.errors import MessageError, ParameterError
+from gradwire.kernels import Vector
 from gradwire.rng import Rng
 from gradwire.theory.bounds import scaled_contraction
 from gradwire.theory.guarantee import Guarantee
@@ -62,6 +62,7 @@ class UniversalDithering(Codec):
     code: ClassVar[int] = 7
     name: ClassVar[str] = "ud"
     inner: ClassVar[bool] = True
+    on_device: ClassVar[bool] = True
 
     omega: float
     contractive: bool = False
@@ -72,32 +73,26 @@ class UniversalDithering(Codec):
         if not isinstance(self.contractive, bool):
             raise ParameterError(f"contractive must be true or false, not {self.contractive!r}")
 
-    def encode(self, x: Floats, writer: Writer, rng: Rng) -> None:
+    def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         self.check(len(x))
-        y, e, largest = normalised(x)
+        y, e, largest, energy = measured(x)
         if largest == 0.0:
             _write_head(writer, LEVELS, 0, 0.0)
             return
-        step = np.float32(math.sqrt(12.0 * self.omega * (kernels.sum_squares(y) / len(x))))
-        drawn = rng.child(0)
-        zigzag = kernels.quantise(y, float(np.float32(1.0) / step), kernels.SHARED, drawn.seed, 0)
-        model, form = write_shortest(zigzag, drawn.seed, self._spacing, self._unary_bits(len(x)))
+        step = np.float32(math.sqrt(12.0 * self.omega * (energy / len(x))))
+        levels = Dithered(y, float(np.float32(1.0) / step), rng.child(0).seed)
+        model, form = write_shortest(levels, self._spacing, self._unary_bits(len(x)))
         _write_head(writer, model, e, float(step) / (1.0 + self.omega) if self.contractive else float(step))
-        writer.u64(drawn.seed)
-        for part in form.parts():
-            writer.raw(part)
+        writer.u64(levels.seed)
+        writer.append(form)
 
     @staticmethod
-    def add(reader: Reader, out: Floats, weight: float) -> None:
+    def add(reader: Reader, out: Vector, weight: float) -> None:
         model, e, step, seed = _read_head(reader)
         if step == 0.0:
             reader.end()
             return
-        zigzag = read_levels(reader, model, seed, len(out))
-        reader.end()
-        with np.errstate(over="ignore"):
-            values = kernels.dequantise(zigzag, step, True, seed, 0)
-        kernels.add_dense(out, rescale(values, e), weight)
+        add_dithered(reader, out, model, seed, (step, math.ldexp(1.0, e), weight))
 
     @property
     def _spacing(self) -> float:

@@ -14,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
+from gradwire.kernels.threads import limit_threads
 from gradwire.policy import WarmUp
 from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.buffers import Buffers
@@ -159,6 +160,7 @@ class DDPHook:
             )
         if self._steps is not None:
             raise ParameterError("this hook serves a model already; make another DDPHook for the second one")
+        limit_threads(torch.get_num_threads())
         layout = Layout(model.module.named_parameters(), self.small, self.dense)
         self.factors.check(layout)
         sizes = [(p.name, p.size) for p in layout.compressed]

@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
+from gradwire.kernels.threads import limit_threads
 from gradwire.torch.agreement import agree
 from gradwire.torch.collectives import gather_numbers
 from gradwire.torch.fsdp_layout import pieces_of, shard_group
@@ -95,6 +96,7 @@ class FSDPHook:
             ParameterError: on every rank, if the ranks differ in codec, settings, model or version; no FSDP module,
                 one of an FSDP mesh that does not fit, or a codec that does not suit a parameter or error feedback.
         """
+        limit_threads(torch.get_num_threads())
         if self._seats:
             raise ParameterError("this hook serves a model already; make another FSDPHook for the second one")
         modules = [(name, module) for name, module in model.named_modules() if isinstance(module, FSDPModule)]

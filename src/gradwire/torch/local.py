@@ -14,6 +14,7 @@ from torch import nn
 import gradwire
 from gradwire import Codec
 from gradwire.errors import ParameterError
+from gradwire.kernels.threads import limit_threads
 from gradwire.torch.agreement import agree
 from gradwire.torch.gathered import Gathered
 from gradwire.torch.replicas import check_replicas
@@ -112,6 +113,7 @@ class LocalUpdates:
         check_every: int = 10,
         group: dist.ProcessGroup | None = None,
     ) -> None:
+        limit_threads(torch.get_num_threads())
         codec = gradwire.from_spec(codec) if isinstance(codec, str) else codec
         for name, value, least in (("every", every, 1), ("small", small, 0), ("check_every", check_every, 0)):
             if value < least:

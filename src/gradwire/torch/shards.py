@@ -116,8 +116,7 @@ def encode_segments(
         if residual is None:
             messages.append(gradwire.encode(segment.codec, segment.of(x), draws))
             continue
-        step = feedback.step(segment.codec, segment.of(x), segment.of(residual), draws)
-        segment.of(left).copy_(step.residual)
+        step = feedback.step(segment.codec, segment.of(x), segment.of(residual), draws, out=segment.of(left))
         messages.append(step.message)
     return messages
 

@@ -93,12 +93,6 @@ class Reader:
         self.position += used
         return values
 
-    def contextual(self, contexts: npt.NDArray[np.uint8], tables: npt.NDArray[np.uint16]) -> npt.NDArray[np.uint32]:
-        """Integers in context (4.5), as many as there are contexts: uint32 (m,)."""
-        values, used = kernels.decode_contextual(self.data[self.position :], contexts, tables)
-        self.position += used
-        return values
-
     def tables(self, bits: int) -> npt.NDArray[np.uint16]:
         """Tables for contexts of ``bits`` bits (4.5): uint16 (2^bits, 141)."""
         tables, used = kernels.decode_tables(self.data[self.position :], bits)
@@ -125,9 +119,16 @@ class Reader:
             raise MessageError("the message holds a level beyond the range of 32 bits")
         return zigzag
 
-    def add_levels(
-        self, out: npt.NDArray[np.float32], scale: tuple[float, float, float], shared: bool, seed: int
-    ) -> None:
+    def dense_levels(self) -> memoryview | None:
+        """The integers section inside a levels section (4.4) of dense form that is all the rest; else None.
+
+        For kernels that read all of it, and check that nothing stands behind.
+        """
+        if self.rest and self.data[self.position] == 0:
+            return self.take(self.rest)[1:]
+        return None
+
+    def add_levels(self, out: kernels.Vector, scale: tuple[float, float, float], shared: bool, seed: int) -> None:
         """The last section of a payload, levels k, added to ``out``: out += weight·((step·q)·power), saturating.
 
         Args:
@@ -137,14 +138,18 @@ class Reader:
             seed: of U.
         """
         step, power, weight = scale
-        if self.rest and self.data[self.position] == 0:
-            kernels.add_levels(self.take(self.rest)[1:], out, step, power, weight, shared, seed, 0)
+        section = self.dense_levels()
+        if section is not None:
+            kernels.add_levels(section, out, step, power, weight, shared, seed, 0)
             return
         zigzag = self.levels(len(out))
         self.end()
-        where = np.arange(len(out), dtype=np.uint32) if shared else np.flatnonzero(zigzag).astype(np.uint32)
+        if shared:
+            kernels.add_dequantised(out, zigzag, step, power, weight, True, seed)
+            return
+        where = np.flatnonzero(zigzag).astype(np.uint32)
         with np.errstate(over="ignore"):
-            values = kernels.dequantise(zigzag[where], step, shared, seed, 0) * np.float32(power)
+            values = kernels.dequantise(zigzag[where], step, False) * np.float32(power)
         kernels.add_sparse(out, where, np.clip(values, -LARGEST, LARGEST), weight)
 
     def end(self) -> None:

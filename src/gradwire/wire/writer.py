@@ -71,6 +71,11 @@ class Writer:
             self._parts += [self._tail, data]
             self._tail = bytearray()
 
+    def append(self, other: "Writer") -> None:
+        """What another writer holds."""
+        for part in other.parts():
+            self.raw(part)
+
     def integers(self, v: npt.NDArray[np.uint32]) -> None:
         """An integers section (4.1)."""
         self.raw(kernels.encode_integers(v))
@@ -99,16 +104,32 @@ class Writer:
             self.u8(0)
             self.raw(dense)
 
-    def quantised(self, x: npt.NDArray[np.float32], inverse: float, rounding: int, seed: int, stream: int) -> None:
+    def quantised(self, x: kernels.Vector, inverse: float, rounding: int, seed: int, stream: int) -> None:
         """A levels section (4.4) of x's levels, as :func:`kernels.quantise` gives them, without keeping these."""
-        if len(x) > SHORT:
-            blocks, nonzero = kernels.encode_levels(x, inverse, rounding, seed, stream)
-            if 64 * nonzero >= len(x):
-                self.u8(0)
-                for block in blocks:
-                    self.raw(block)
-                return
-        self.levels(kernels.quantise(x, inverse, rounding, seed, stream))
+        m = len(x)
+        if m <= SHORT or not self.dense_levels(m, *kernels.encode_levels(x, inverse, rounding, seed, stream)):
+            self.levels(kernels.quantise(x, inverse, rounding, seed, stream))
+
+    def divided(self, x: kernels.Vector, divisors: npt.NDArray[np.float32], bucket: int, seed: int) -> None:
+        """A levels section (4.4) of x over its buckets' divisors, rounded at random with words of (seed, 0)."""
+        m = len(x)
+        if m <= SHORT or not self.dense_levels(m, *kernels.encode_divided_levels(x, divisors, bucket, seed)):
+            self.levels(kernels.quantise(kernels.divided(x, divisors, bucket), 1.0, kernels.STOCHASTIC, seed))
+
+    def dense_levels(self, m: int, blocks: list[bytes | memoryview], nonzero: int) -> bool:
+        """The dense form of a levels section (4.4), from its integers section; False where sparse may be shorter.
+
+        Args:
+            m: how many levels.
+            blocks: their integers section, in pieces.
+            nonzero: how many of them are not 0.
+        """
+        if m <= SHORT or 64 * nonzero < m:
+            return False
+        self.u8(0)
+        for block in blocks:
+            self.raw(block)
+        return True
 
 
 LONG = 4096

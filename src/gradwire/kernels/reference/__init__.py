@@ -11,17 +11,36 @@ from gradwire.kernels.reference.context_tables import (
     normalise_tables,
 )
 from gradwire.kernels.reference.contextual import decode_contextual, encode_contextual
+from gradwire.kernels.reference.dithered import add_dithered, count_dithered, encode_dithered
 from gradwire.kernels.reference.hadamard import hadamard, represent
 from gradwire.kernels.reference.indices import decode_indices, encode_indices
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
-from gradwire.kernels.reference.levels import add_levels, dequantise, encode_levels, encode_summed_levels
-from gradwire.kernels.reference.natural import round_natural
+from gradwire.kernels.reference.levels import (
+    add_bucket_levels,
+    add_levels,
+    add_table_levels,
+    dequantise,
+    encode_divided_levels,
+    encode_levels,
+    encode_summed_levels,
+)
+from gradwire.kernels.reference.natural import encode_powers, largest_power, round_natural
 from gradwire.kernels.reference.quantise import extent, level_sums, quantise, sum_abs, sum_squares
-from gradwire.kernels.reference.random import child_seed, philox_words, subset, uniform
-from gradwire.kernels.reference.select import top
+from gradwire.kernels.reference.random import (
+    child_seed,
+    philox_words,
+    subset,
+    subset_values,
+    take_subset,
+    thin_entries,
+    uniform,
+)
+from gradwire.kernels.reference.select import take_top, top, top_entries
+from gradwire.kernels.reference.signs import add_signs, pack_signs
 from gradwire.kernels.reference.spherical import spherical_points, spherical_search
 from gradwire.kernels.reference.spherical_code import decode_spherical, encode_spherical
-from gradwire.kernels.reference.threshold import reaching
+from gradwire.kernels.reference.spreading import add_frames, encode_coefficients
+from gradwire.kernels.reference.threshold import reaching, reaching_entries
 from gradwire.kernels.reference.values import (
     add_dense,
     add_floats,
@@ -33,17 +52,24 @@ from gradwire.kernels.reference.values import (
     find_nonfinite,
     gather,
     max_abs,
+    put_sparse,
 )
 
 __all__ = [
+    "add_bucket_levels",
     "add_dense",
+    "add_dithered",
     "add_floats",
+    "add_frames",
     "add_levels",
+    "add_signs",
     "add_sparse",
+    "add_table_levels",
     "bucket_squares",
     "child_seed",
     "cost_contextual",
     "count_contextual",
+    "count_dithered",
     "crc32c",
     "decode_bfloat16",
     "decode_contextual",
@@ -55,11 +81,15 @@ __all__ = [
     "dequantise",
     "dither_contexts",
     "encode_bfloat16",
+    "encode_coefficients",
     "encode_contextual",
+    "encode_dithered",
+    "encode_divided_levels",
     "encode_float16",
     "encode_indices",
     "encode_integers",
     "encode_levels",
+    "encode_powers",
     "encode_spherical",
     "encode_summed_levels",
     "extent",
@@ -67,20 +97,29 @@ __all__ = [
     "fit_tables",
     "gather",
     "hadamard",
+    "largest_power",
     "level_sums",
     "max_abs",
     "normalise_tables",
+    "pack_signs",
     "philox_words",
+    "put_sparse",
     "quantise",
     "reaching",
+    "reaching_entries",
     "represent",
     "round_natural",
     "seal",
     "spherical_points",
     "spherical_search",
     "subset",
+    "subset_values",
     "sum_abs",
     "sum_squares",
+    "take_subset",
+    "take_top",
+    "thin_entries",
     "top",
+    "top_entries",
     "uniform",
 ]

@@ -9,7 +9,16 @@ from gradwire.kernels.reference.quantise import level_sums, quantise
 from gradwire.kernels.reference.random import uniform
 from gradwire.kernels.reference.values import add_dense
 
-__all__ = ["add_levels", "dequantise", "encode_levels", "encode_summed_levels"]
+__all__ = [
+    "add_bucket_levels",
+    "add_dequantised",
+    "add_levels",
+    "add_table_levels",
+    "dequantise",
+    "encode_divided_levels",
+    "encode_levels",
+    "encode_summed_levels",
+]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -28,6 +37,16 @@ def encode_summed_levels(x: Floats, inverse: float) -> tuple[list[bytes], float,
     return encode_levels(x, inverse, 0, 0, 0)[0], *level_sums(x, inverse)
 
 
+def encode_divided_levels(x: Floats, divisors: Floats, bucket: int, seed: int, stream: int) -> tuple[list[bytes], int]:
+    """The same of stochastic rounding of x/divisor, with a divisor for each bucket."""
+    return encode_levels(x / of_entries(divisors, bucket, len(x)), 1.0, 1, seed, stream)
+
+
+def of_entries(of_buckets: Floats, bucket: int, n: int) -> Floats:
+    """What each entry's bucket has: float32 (n,)."""
+    return np.repeat(of_buckets, bucket)[:n]
+
+
 def add_levels(
     data: bytes | bytearray | memoryview,
     out: Floats,
@@ -39,14 +58,44 @@ def add_levels(
     stream: int,
 ) -> None:
     """out ← out + weight·(dequantised·power), saturating."""
-    zigzag, used = decode_integers(data, len(out))
+    add_dequantised(out, _whole_section(data, len(out)), step, power, weight, shared, seed, stream)
+
+
+def add_dequantised(
+    out: Floats, zigzag: Words, step: float, power: float, weight: float, shared: bool, seed: int, stream: int
+) -> None:
+    """The same of levels that are decoded already."""
+    with np.errstate(over="ignore"):
+        values = dequantise(zigzag, step, shared, seed, stream) * np.float32(power)
+    add_dense(out, np.clip(values, -LARGEST, LARGEST), weight)
+
+
+def add_bucket_levels(
+    data: bytes | bytearray | memoryview, out: Floats, steps: Floats, bucket: int, power: float, weight: float
+) -> None:
+    """out ← out + weight·((step·k)·power), saturating, with a step for each bucket."""
+    levels = dequantise(_whole_section(data, len(out)), 1.0, False, 0, 0)
+    with np.errstate(over="ignore"):
+        values = levels * of_entries(steps, bucket, len(out)) * np.float32(power)
+    add_dense(out, np.clip(values, -LARGEST, LARGEST), weight)
+
+
+def add_table_levels(data: bytes | bytearray | memoryview, out: Floats, values: Floats, weight: float) -> None:
+    """out ← out + weight·values[zigzag]."""
+    zigzag = _whole_section(data, len(out))
+    if zigzag.max(initial=0) >= len(values):
+        raise MessageError("the message holds a level beyond the smallest that its codec has")
+    add_dense(out, values[zigzag], weight)
+
+
+def _whole_section(data: bytes | bytearray | memoryview, m: int) -> Words:
+    """The m zigzag numbers of an integers section that fills data."""
+    zigzag, used = decode_integers(data, m)
     if used != len(memoryview(data)):
         raise MessageError(f"the message has {len(memoryview(data)) - used} bytes too many")
     if zigzag.max(initial=0) == 2**32 - 1:
         raise MessageError("the message holds a level beyond the range of 32 bits")
-    with np.errstate(over="ignore"):
-        values = dequantise(zigzag, step, shared, seed, stream) * np.float32(power)
-    add_dense(out, np.clip(values, -LARGEST, LARGEST), weight)
+    return zigzag
 
 
 def dequantise(zigzag: Words, step: float, shared: bool, seed: int, stream: int) -> Floats:

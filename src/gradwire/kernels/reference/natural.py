@@ -3,9 +3,10 @@
 import numpy as np
 import numpy.typing as npt
 
+from gradwire.kernels.reference.integers import encode_integers
 from gradwire.kernels.reference.random import philox_words
 
-__all__ = ["round_natural"]
+__all__ = ["encode_powers", "largest_power", "round_natural"]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -38,3 +39,20 @@ def round_natural(x: Floats, lowest: int, seed: int, stream: int) -> Words:
         below = np.where(u < magnitude * np.float32(2.0 ** min(-lowest, 126)), lowest + BIAS, 0)
     code = np.where(magnitude < low, below, code).astype(np.uint32)
     return np.where(code == 0, np.uint32(0), 2 * code + (x < 0)).astype(np.uint32)
+
+
+def largest_power(x: Floats, divisor: float, lowest: int, seed: int, stream: int) -> int:
+    """The largest exponent, plus 150; −1 if x is not finite."""
+    if not np.isfinite(x).all():
+        return -1
+    return int(round_natural(x / np.float32(divisor), lowest, seed, stream).max(initial=0)) >> 1
+
+
+def encode_powers(
+    x: Floats, divisor: float, lowest: int, largest: int, seed: int, stream: int
+) -> tuple[list[bytes], int]:
+    """The integers section of the levels, and how many are not 0."""
+    codes = round_natural(x / np.float32(divisor), lowest, seed, stream)
+    # A code is 2·(exponent + 150) + s, s the sign bit; the zigzag of ±k is 2k − s.
+    zigzag = np.where(codes == 0, np.uint32(0), np.uint32(2 * largest + 2) - codes)
+    return [encode_integers(zigzag)], int(np.count_nonzero(zigzag))

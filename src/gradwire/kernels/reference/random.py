@@ -4,8 +4,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.errors import ParameterError
+from gradwire.kernels.reference.values import find_nonfinite, taken
 
-__all__ = ["child_seed", "philox", "philox_words", "subset", "uniform"]
+__all__ = ["child_seed", "philox", "philox_words", "subset", "subset_values", "take_subset", "thin_entries", "uniform"]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -89,3 +90,30 @@ def subset(seed: int, stream: int, n: int, k: int) -> Words:
         drawn[candidates] = True
         left -= len(candidates)
     return np.flatnonzero(drawn != complement).astype(np.uint32)
+
+
+def subset_values(x: Floats, seed: int, stream: int, k: int) -> tuple[Floats, int]:
+    """The entries of x at :func:`subset`, and the index of the first NaN or infinity of x, −1 if there is none."""
+    return x[subset(seed, stream, len(x), k)], find_nonfinite(x)
+
+
+def take_subset(
+    x: Floats, residual: Floats, total: Floats, seed: int, stream: int, k: int
+) -> tuple[Words, Floats, int]:
+    """The :func:`subset` of total ← x + residual: indices and entries, which leave 0 there (:func:`taken`).
+
+    And the index of the first NaN or infinity of the sum, −1 if there is none; if there is one, nothing is taken.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add(x, residual, out=total)
+    indices = subset(seed, stream, len(x), k)
+    values, bad = subset_values(total, seed, stream, k)
+    if bad < 0:
+        total[indices] = taken(values)
+    return indices, values, bad
+
+
+def thin_entries(indices: Words, values: Floats, seed: int, stream: int, k: int) -> tuple[Words, Floats]:
+    """The k of these entries that a uniform k-:func:`subset` of them names."""
+    which = subset(seed, stream, len(values), k)
+    return indices[which], values[which]

@@ -132,9 +132,7 @@ def _groups(n: int, m: int) -> list[tuple[int, int, int, int]]:
     return [group for group in groups if group[3]]
 
 
-def spherical_search(
-    x: Floats, m: int, alpha: float, seed: int, pair_limit: int, threads: int = 1
-) -> tuple[Longs, Floats]:
+def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs, Floats]:
     """For each block the first point that approximates it within α, and the gain to scale it by.
 
     Definition: section 7.12 of docs/wire-format.md, "the encoder".
@@ -145,7 +143,6 @@ def spherical_search(
         alpha: α, 2^−12 … 0.999.
         seed: of the message.
         pair_limit: pairs that are tried for a block; it is sent as it is when none serves.
-        threads: how many work at it, for the native backend; has no influence on the result.
 
     Returns:
         index uint64 (m,), 0 where nothing was searched; gain float32 (m,): 0 for a block of zeros, −1 for one that is

@@ -3,7 +3,9 @@
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["reaching"]
+from gradwire.kernels.reference.values import find_nonfinite
+
+__all__ = ["reaching", "reaching_entries"]
 
 
 def reaching(x: npt.NDArray[np.float32], threshold: float) -> npt.NDArray[np.uint32]:
@@ -14,3 +16,11 @@ def reaching(x: npt.NDArray[np.float32], threshold: float) -> npt.NDArray[np.uin
         array([1, 2], dtype=uint32)
     """
     return np.flatnonzero(np.abs(x) >= np.float32(threshold)).astype(np.uint32)
+
+
+def reaching_entries(
+    x: npt.NDArray[np.float32], threshold: float
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.float32], int]:
+    """:func:`reaching`, the entries there, and the index of the first NaN or infinity of x, −1 if there is none."""
+    indices = reaching(x, threshold)
+    return indices, x[indices], find_nonfinite(x)

@@ -14,8 +14,11 @@ __all__ = [
     "encode_bfloat16",
     "encode_float16",
     "find_nonfinite",
+    "first_nonfinite",
     "gather",
     "max_abs",
+    "put_sparse",
+    "taken",
 ]
 
 Words = npt.NDArray[np.uint32]
@@ -29,13 +32,19 @@ def find_nonfinite(x: Floats) -> int:
     return int(np.argmax(bad)) if bad.any() else -1
 
 
+def first_nonfinite(x: Floats, indices: Words) -> int:
+    """The first of the indices where x is NaN or infinity, −1 if there is none."""
+    i = find_nonfinite(x[indices])
+    return int(indices[i]) if i >= 0 else -1
+
+
 def max_abs(x: Floats) -> float:
     """The largest magnitude; 0 for an empty vector."""
     return float(np.abs(x).max(initial=0.0))
 
 
 def gather(x: Floats, indices: Words) -> Floats:
-    """x[indices]."""
+    """x[indices], x of 32-bit numbers."""
     return x[indices]
 
 
@@ -61,6 +70,16 @@ def add_sparse(out: Floats, indices: Words, values: Floats, weight: float) -> No
     """out[indices] ← out[indices] + weight·values, distinct indices."""
     with np.errstate(over="ignore", invalid="ignore"):
         out[indices] += np.float32(weight) * values
+
+
+def put_sparse(out: Floats, indices: Words, values: Floats) -> None:
+    """out[indices] ← values, distinct indices."""
+    out[indices] = values
+
+
+def taken(values: Floats) -> Floats:
+    """What sending entries leaves of them: 0, but of −0, which is decoded as 0, itself."""
+    return np.where(values == 0, values, np.float32(0))
 
 
 def encode_float16(x: Floats, exponent: int) -> Halves:
