@@ -40,7 +40,7 @@ def test_a_distributed_checkpoint_gives_the_same_bits_and_at_other_numbers_of_ra
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_the_whole_state_is_on_rank_0(two, topology):
-    common = ["step", "version", "world_size"]
+    common = ["sharded", "step", "version", "world_size"]
     assert two.run(jobs.whole, topology) == [
         (["rank0", "rank1", *common], True),
         (["rank1", *common], True),
