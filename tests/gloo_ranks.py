@@ -87,3 +87,9 @@ class GlooRanks:
             process.kill()
             process.join()
         self._folder.cleanup()
+
+
+def only(results: list[Any]) -> Any:
+    """What all ranks agree on."""
+    assert all(result == results[0] for result in results), results
+    return results[0]

@@ -4,23 +4,8 @@ import numpy as np
 import pytest
 
 import checkpoint_jobs as jobs
-from gloo_ranks import GlooRanks
 
 TOPOLOGIES = ["gather", "sharded"]
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def three():
-    ranks = GlooRanks(3)
-    yield ranks
-    ranks.close()
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

@@ -8,29 +8,8 @@ import pytest
 import ddp_fits as fits
 import ddp_jobs as jobs
 from ddp_definition import against_definition
-from gloo_ranks import GlooRanks, RankError
+from gloo_ranks import GlooRanks, RankError, only
 from gradwire.torch import EF21, Classic, MomentumCorrection
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
-
 
 # What the hook computes
 

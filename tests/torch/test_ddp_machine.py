@@ -8,13 +8,6 @@ import ddp_machine as jobs
 from gloo_ranks import GlooRanks
 
 
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
-
-
 def run_fresh(function, *args):
     """In processes whose memory holds nothing of earlier tests."""
     ranks = GlooRanks(2)

@@ -5,23 +5,10 @@ from math import sqrt
 import pytest
 
 import ddp_starts as jobs
-from gloo_ranks import GlooRanks
+from gloo_ranks import only
 from gradwire import ParameterError, TopK, from_spec
 from gradwire.advise import Line, Speeds, advise
 from gradwire.policy import WarmUp, codec_for_ratio
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
 
 
 def chosen(results):

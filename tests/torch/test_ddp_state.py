@@ -5,7 +5,7 @@ import pytest
 
 import ddp_jobs
 import ddp_states as jobs
-from gloo_ranks import GlooRanks
+from gloo_ranks import only
 from gradwire.torch import EF21, MomentumCorrection
 
 OPTIONS = {
@@ -16,33 +16,6 @@ OPTIONS = {
     "whole model": {"whole_model": True, "topology": "sharded"},
     "warm-up": {"warm_up": 8},
 }
-
-
-@pytest.fixture(scope="module")
-def one():
-    ranks = GlooRanks(1)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
 
 
 def test_d6_state_is_tensors_and_numbers_and_loads_with_weights_only(two):

@@ -8,19 +8,11 @@ from pathlib import Path
 import pytest
 
 import elastic_jobs as jobs
-from gloo_ranks import GlooRanks
 from launched import Launched
 
 STOPS_AT = Path(__file__).parent / "stops_at.py"
 TOPOLOGIES = ["gather", "sharded"]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the loopback interface has another name")
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
 
 
 @pytest.fixture(scope="module")

@@ -5,28 +5,8 @@ import pytest
 import torch
 
 import fsdp_jobs as jobs
-from gloo_ranks import GlooRanks
+from gloo_ranks import only
 from gradwire.torch.fsdp_layout import Piece
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
 
 
 @pytest.mark.parametrize("kind", ["1d", "replicas"])

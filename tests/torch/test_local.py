@@ -6,30 +6,10 @@ import torch
 
 import gradwire
 import local_jobs as jobs
-from gloo_ranks import GlooRanks
+from gloo_ranks import only
 from gradwire.torch.chunks import ChunkedTopK
 
 TOPOLOGIES = ["sharded", "gather"]
-
-
-@pytest.fixture(scope="module")
-def two():
-    ranks = GlooRanks(2)
-    yield ranks
-    ranks.close()
-
-
-@pytest.fixture(scope="module")
-def three():
-    ranks = GlooRanks(3)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

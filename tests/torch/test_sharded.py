@@ -9,25 +9,12 @@ import torch
 
 import gradwire
 import sharded_jobs as jobs
-from gloo_ranks import GlooRanks, RankError
+from gloo_ranks import GlooRanks, RankError, only
 from gradwire.torch.pieces import PIECE
 from gradwire.torch.shards import Section, cut, pack, unpack
 
 TOPOLOGIES = ["sharded", "gather"]
 CODECS = ["topk:k=0.05", "rtopk:k=0.05,r=0.2", "sd:alpha=0.2", "topk:k=0.05,values=sd(alpha=0.1)"]
-
-
-@pytest.fixture(scope="module")
-def four():
-    ranks = GlooRanks(4)
-    yield ranks
-    ranks.close()
-
-
-def only(results):
-    """What all ranks agree on."""
-    assert all(result == results[0] for result in results), results
-    return results[0]
 
 
 # Who owns what

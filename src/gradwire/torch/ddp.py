@@ -20,10 +20,11 @@ from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout
 from gradwire.torch.scaling import Factors
+from gradwire.torch.shards import check_codec
 from gradwire.torch.states import part_of, parts, redraw
 from gradwire.torch.statistics import HookStats, Measured, StepMeasured
 from gradwire.torch.steps import Bucket, Steps
-from gradwire.torch.topologies import GatherTopology, ShardedTopology, check_codec
+from gradwire.torch.topologies import GatherTopology, ShardedTopology
 from gradwire.torch.variants import Classic, NoFeedback, Variant
 
 __all__ = ["DDPHook"]

@@ -13,7 +13,7 @@ import gradwire
 from gradwire import Codec, Rng, feedback
 from gradwire.errors import MessageError, ParameterError
 
-__all__ = ["Residual", "Section", "Segment", "add_blob", "cut", "encode_segments", "pack", "unpack"]
+__all__ = ["Residual", "Section", "Segment", "add_blob", "check_codec", "cut", "encode_segments", "pack", "unpack"]
 
 
 class Residual(NamedTuple):
@@ -68,15 +68,24 @@ class Segment:
         Raises:
             ParameterError: a parameter does not fit, or the codec is not contractive under error feedback.
         """
-        size = self.stop - self.start
+        check_codec(self.codec, [("a piece", self.stop - self.start)], error_feedback)
+
+
+def check_codec(codec: Codec, sizes: Sequence[tuple[str, int]], contractive: bool) -> None:
+    """Refuse now a codec that would fail, or diverge, in the middle of training.
+
+    Raises:
+        ParameterError: it does not suit one of the vectors, or is not contractive where it must be.
+    """
+    for name, size in sizes:
         try:
-            guarantee = self.codec.guarantee(size)
+            guarantee = codec.guarantee(size)
         except ParameterError as error:
-            raise ParameterError(f"{self.codec} does not suit a piece of {size} entries: {error}") from None
-        if error_feedback and guarantee.error >= 1:
+            raise ParameterError(f"{codec} does not suit {name}: {error}") from None
+        if contractive and guarantee.error >= 1:
             raise ParameterError(
-                f"{self.codec} is not contractive on {size} entries: with error feedback its residual would grow "
-                "without bound; give a contractive codec or error_feedback=False"
+                f"{codec} is not contractive on the {size} entries of {name}: with error feedback its residual would "
+                "grow without bound; give a contractive codec or error_feedback=False"
             )
 
 

@@ -15,8 +15,8 @@ import torch
 import torch.distributed as dist
 
 import gradwire
-from gradwire import Codec, Rng
-from gradwire.errors import InputError, ParameterError
+from gradwire import Rng
+from gradwire.errors import InputError
 from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
 from gradwire.torch.shards import pack, unpack
 from gradwire.torch.units import Scratch, Shard, Unit, owners
@@ -265,21 +265,3 @@ class _Sharded:
             if residual is not None:
                 residual.copy_(mean)
                 gradwire.add(self._replies[index, shard.start], residual, -1.0)
-
-
-def check_codec(codec: Codec, sizes: Sequence[tuple[str, int]], contractive: bool) -> None:
-    """Refuse now a codec that would fail, or diverge, in the middle of training.
-
-    Raises:
-        ParameterError: it does not suit one of the vectors, or is not contractive where it must be.
-    """
-    for name, size in sizes:
-        try:
-            guarantee = codec.guarantee(size)
-        except ParameterError as error:
-            raise ParameterError(f"{codec} does not suit {name}: {error}") from None
-        if contractive and guarantee.error >= 1:
-            raise ParameterError(
-                f"{codec} is not contractive on the {size} entries of {name}: with error feedback its residual would "
-                "grow without bound; give a contractive codec or error_feedback=False"
-            )

@@ -43,6 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how: plain residuals (default), with momentum correction, or EF21",
     )
     parser.add_argument(
+        "--units",
+        choices=["gradient", "step"],
+        default="gradient",
+        help="of residuals: gradients (default), or steps, learning rate times gradient",
+    )
+    parser.add_argument(
         "--warm-up", type=int, default=0, metavar="N", help="steps in which sparsifiers send more (default: 0)"
     )
     parser.add_argument(

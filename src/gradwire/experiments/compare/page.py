@@ -115,7 +115,7 @@ def _settings(results: Results) -> list[tuple[str, str]]:
             f"SGD, momentum {task.momentum}, learning rate {task.lr} after 5 % warm-up, then half a cosine to 0",
         ),
         ("samples", f"{task.batch} per worker and step, {task.batch * task.workers} in all; {task.steps:,} steps"),
-        ("error feedback", f"{task.feedback}, {_exceptions(without)}"),
+        ("error feedback", f"{task.feedback}, in {task.units} units, {_exceptions(without)}"),
         ("exchange", f"{task.topology}; warm-up of sparsifiers: {task.warm_up} steps"),
         ("one vector", "of all compressed layers" if task.whole_model else "each layer"),
         ("small tensors", f"of one dimension or fewer than {task.small} entries go dense in float32"),

@@ -177,7 +177,7 @@ def _options(args: argparse.Namespace) -> list[str]:
     for codec in args.codec or ():
         words += ["--codec", codec]
     words += ["--seeds", str(args.seeds)]
-    for name, default in (("feedback", "classic"), ("warm_up", 0), ("topology", "gather")):
+    for name, default in (("feedback", "classic"), ("units", "gradient"), ("warm_up", 0), ("topology", "gather")):
         if getattr(args, name) != default:
             words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     words += ["--whole-model"] if args.whole_model else []

@@ -46,7 +46,7 @@ class Task:
         small: tensors with fewer entries go dense; error_feedback: wanted where the codec is contractive.
         feedback: its variant, "classic", "momentum" (correction, with factor masking) or "ef21".
         warm_up: steps in which sparsifiers send more, see `WarmUp`; topology: "gather" or "sharded".
-        whole_model: k counts for all compressed parameters together.
+        whole_model: k counts for all compressed parameters together; units: of what is kept, "gradient" or "step".
     """
 
     data: str
@@ -65,6 +65,7 @@ class Task:
     warm_up: int = 0
     topology: str = "gather"
     whole_model: bool = False
+    units: str = "gradient"
 
 
 @dataclass(frozen=True)
@@ -138,5 +139,6 @@ class Settings:
             warm_up=args.warm_up,
             topology=args.topology,
             whole_model=args.whole_model,
+            units=args.units,
         )
         return Settings(common, codecs, args.seeds, args.out, args.json)

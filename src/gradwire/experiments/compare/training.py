@@ -68,10 +68,13 @@ def train(task: Task, group: dist.ProcessGroup, progress: Progress) -> Part:
     error_feedback = takes_error_feedback(task, network)
     model = DistributedDataParallel(network)
     variant = _variant(task, error_feedback)
+    optimizer = _optimizer(task, network, variant)
     hook = DDPHook(
         task.codec,
         topology=task.topology,
         error_feedback=variant,
+        units=task.units,
+        optimizer=optimizer if task.units == "step" else None,
         warm_up=task.warm_up,
         whole_model=task.whole_model,
         small=task.small,
@@ -80,7 +83,6 @@ def train(task: Task, group: dist.ProcessGroup, progress: Progress) -> Part:
         history=task.steps,
         group=group,
     ).register(model)
-    optimizer = _optimizer(task, network, variant)
     moments = {task.steps * (i + 1) // task.evaluations for i in range(task.evaluations)}
     losses, evaluations = [], [_evaluate(network, data, normalise, 0, rank, task.workers)]
     for step, samples in enumerate(_batches(task, rank, len(data.train_y)), start=1):
