@@ -88,9 +88,9 @@ def same_bits(a: Array, b: Array) -> bool:
 
 
 def squared_norm(x: Array) -> float:
-    """The sum of squares, in float64."""
+    """The sum of squares, in float64; not by BLAS, whose threads did not come back after ray had forked the process."""
     flat = x.reshape(-1).astype(np.float64, copy=False)
-    return float(np.dot(flat, flat))
+    return float(np.einsum("i,i->", flat, flat))
 
 
 def _encode(
