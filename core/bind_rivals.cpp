@@ -1,30 +1,12 @@
 // What the compressors need that Sparse Dithering is compared with, beyond its own kernels.
 #include <algorithm>
-#include <bit>
 
 #include "bindings.hpp"
 #include "natural.hpp"
 #include "philox.hpp"
-#include "select.hpp"
-#include "select_kth.hpp"
 #include "threads.hpp"
 
 void bind_rivals(nb::module_& m) {
-    // Indices of the entries with |x| ≥ threshold > 0.
-    m.def("reaching", [](FloatsIn x, float threshold) {
-        const auto* bits = reinterpret_cast<const std::uint32_t*>(x.data());
-        const std::uint32_t low = std::bit_cast<std::uint32_t>(threshold);
-        std::unique_ptr<std::uint32_t[]> out;
-        std::size_t count = 0;
-        {
-            nb::gil_scoped_release release;
-            const gradwire::SelectKernels& kernels = gradwire::select_kernels();
-            count = kernels.count_at_least(bits, 0, x.size(), low);
-            out = std::make_unique_for_overwrite<std::uint32_t[]>(count + gradwire::select_slack);
-            kernels.at_least(bits, 0, x.size(), low, out.get());
-        }
-        return owned_array(std::move(out), count);
-    });
     m.def("round_natural", [](FloatsIn x, int lowest, std::uint64_t seed, std::uint64_t stream) {
         if (lowest != gradwire::natural_lowest && (lowest < -126 || lowest > 0))
             throw nb::value_error("the lowest exponent is -149, or -126 to 0");

@@ -1,7 +1,7 @@
 """Data-parallel training with compressed gradients that can be killed at any time, and goes on with the same bits.
 
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 torchrun --standalone --nproc-per-node=4 --max-restarts=2 \
-    examples/torch/train.py --folder /tmp/run
+    examples/torch/train.py --folder checkpoints
 """
 
 import argparse

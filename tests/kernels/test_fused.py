@@ -7,17 +7,7 @@ from gradwire import _core
 from gradwire.errors import MessageError
 from gradwire.kernels import reference
 
-BEST = _core.simd()
 SIZES = (1, 15, 4096, 4097, 9001, 70_001)
-
-
-@pytest.fixture(params=("portable", "avx2", "avx512"))
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
 
 
 def vector(n):

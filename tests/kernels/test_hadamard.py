@@ -8,17 +8,6 @@ from gradwire import _core
 from gradwire.codecs.frames import Layout, RandomFrame
 from gradwire.kernels import reference
 
-BEST = _core.simd()
-
-
-@pytest.fixture(params=("portable", "avx2", "avx512"))
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
-
 
 def same_bits(a, b):
     return np.array_equal(np.asarray(a).view(np.uint32), np.asarray(b).view(np.uint32))

@@ -9,18 +9,8 @@ from gradwire import _core
 from gradwire.errors import MessageError
 from gradwire.kernels import reference
 
-BEST = _core.simd()
 SIZES = (0, 1, 2, 3, 7, 15, 16, 17, 31, 33, 63, 64, 65, 100, 4095, 4096, 4097, 8191, 12_345, 70_001)
 LARGEST = float(np.finfo(np.float32).max)
-
-
-@pytest.fixture(params=("portable", "avx2", "avx512"))
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
 
 
 def normal(n, seed=0):

@@ -15,15 +15,6 @@ LEVELS = ("portable", "avx2", "avx512")
 u64 = st.integers(0, 2**64 - 1)
 
 
-@pytest.fixture(params=LEVELS)
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
-
-
 def on_every_level(call):
     """The one answer of all levels, as an array."""
     answers = []

@@ -33,15 +33,6 @@ FAMILIES: dict[str, Make] = {
 }
 
 
-@pytest.fixture(params=LEVELS)
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
-
-
 def vector(family: str, n: int, seed: int) -> np.ndarray:
     return FAMILIES[family](np.random.default_rng(seed), n).astype(np.float32)
 

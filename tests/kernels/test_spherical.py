@@ -15,8 +15,6 @@ from gradwire.kernels import reference
 from gradwire.kernels.reference.spherical import pair_points
 from gradwire.theory import log2_cap_probability
 
-BEST = _core.simd()
-LEVELS = ("portable", "avx2", "avx512")
 SEED = 20_240_607
 
 FAMILIES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
@@ -29,15 +27,6 @@ FAMILIES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "denormal": lambda g, n: 1e-44 * g.integers(-3, 4, n),
 }
 SHAPES = ((1, 1), (2, 2), (5, 2), (14, 1), (97, 16), (600, 600), (1000, 63), (1600, 100), (3001, 500), (4100, 700))
-
-
-@pytest.fixture(params=LEVELS)
-def level(request):
-    _core.set_simd(request.param)
-    if _core.simd() != request.param:
-        pytest.skip("not on this processor")
-    yield request.param
-    _core.set_simd(BEST)
 
 
 @pytest.fixture(autouse=True)

@@ -125,7 +125,6 @@ __all__ = [
     "put_rows",
     "put_sparse",
     "quantise",
-    "reaching",
     "reaching_entries",
     "represent",
     "round_natural",
@@ -259,11 +258,6 @@ def dequantise(zigzag: Words, step: float, shared: bool, seed: int = 0, stream: 
 def bucket_squares(x: Vector, bucket: int) -> npt.NDArray[np.float64]:
     """:func:`sum_squares` of each run of ``bucket`` entries, the last one maybe shorter: float64 (⌈n/bucket⌉,)."""
     return backends.of(x).bucket_squares(x, bucket)
-
-
-def reaching(x: Vector, threshold: float) -> Vector:
-    """Ascending indices of the entries with |x_i| ≥ threshold, which is a binary32 above 0: uint32."""
-    return backends.of(x).reaching(x, threshold)
 
 
 def round_natural(x: Floats, lowest: int, seed: int, stream: int = 0) -> Words:

@@ -180,7 +180,7 @@ class DDPHook:
         )
         # A group of its own: no other collective, DDP's included, can come between ours.
         group = self.group or own_group(ranks, self.timeout)
-        feedback = type(self.variant) is not NoFeedback
+        feedback = bool(self.variant.buffers)
         self._steps = Steps(
             self,
             layout,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +11,30 @@ import numpy.typing as npt
 import torch
 import torch.distributed as dist
 
+from gradwire.errors import InputError
 from gradwire.torch.collectives import all_gather
 from gradwire.torch.pieces import PIECE, Bytes, swap
 
-__all__ = ["FAILED", "NOT_FINITE", "READY", "Exchange"]
+__all__ = ["FAILED", "NOT_FINITE", "READY", "Exchange", "attempt"]
 
 READY, NOT_FINITE, FAILED = 0, 1, 2
 HEAD = 4  # u32 each: time, slot, status, length
+
+
+def attempt(make: Callable[[], Sequence[bytes]], tell: Callable[[int], object]) -> tuple[int, Sequence[bytes]]:
+    """Make messages; returns READY and them, or NOT_FINITE and none if what they would hold is not finite.
+
+    Any other error is this rank's own, and is raised when the others, who wait for the messages, have been told:
+    tell(FAILED) sends the status alone.
+    """
+    try:
+        return READY, make()
+    except InputError:
+        return NOT_FINITE, []
+    except BaseException:
+        with suppress(RuntimeError):
+            tell(FAILED)
+        raise
 
 
 class Exchange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from math import nan
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ __all__ = ["ReduceScatterSeat", "ReplicasSeat", "Seat"]
 DENSE = gradwire.Identity()
 
 
-class Seat:
+class Seat(ABC):
     """What both seats have: the exchange of one FSDP module's parameters, and its residuals.
 
     The vector that is exchanged holds the entries of each parameter without FSDP's padding, in its own order.
@@ -47,17 +48,17 @@ class Seat:
         self.residual = self.sharded.start()
         self.proposed: Residual | None = None
 
+    @abstractmethod
     def shards(self) -> list[list[Segment]]:
         """Which rank of the seat's group owns what."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sit(self, module: FSDPModule) -> None:
         """Take the seat in the module."""
-        raise NotImplementedError
 
+    @abstractmethod
     def kept(self) -> Iterator[Kept]:
         """The residuals of the compressed parameters; dense messages leave none."""
-        raise NotImplementedError
 
     def codec(self, piece: Piece) -> Codec:
         """What a parameter is sent with."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 
 import torch
 import torch.distributed as dist
 
 from gradwire import Rng
-from gradwire.errors import InputError
-from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
+from gradwire.torch.exchange import Exchange, attempt
 from gradwire.torch.sharded import Exchanged
 from gradwire.torch.shards import Residual, Section, add_blob, cut, encode_segments, pack
 
@@ -53,15 +51,10 @@ class Gathered:
         """
         sent = torch.empty_like(residual.sent) if self.error_feedback else residual.sent
         draws = self._rng.child(round % 2**32).child(2 * self.bytes.rank)
-        status, blob = READY, b""
-        try:
-            blob = pack(self._encode(x, residual.sent, sent, draws))
-        except InputError:
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_all(round, 0, FAILED, b"")
-            raise
+        status, messages = attempt(
+            lambda: self._encode(x, residual.sent, sent, draws), lambda failed: self.bytes.to_all(round, 0, failed, b"")
+        )
+        blob = pack(messages)
         every = self.bytes.to_all(round, 0, status, blob)
         if every is None:
             return Exchanged(None, residual, len(blob))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,8 +10,7 @@ import torch
 import torch.distributed as dist
 
 from gradwire import Rng
-from gradwire.errors import InputError
-from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
+from gradwire.torch.exchange import READY, Exchange, attempt
 from gradwire.torch.replicas import check_replicas
 from gradwire.torch.shards import Residual, Segment, add_blob, encode_segments, pack
 
@@ -137,16 +135,12 @@ class Sharded:
         if blobs is None:
             return Exchanged(None, residual, message_bytes)
         owned = torch.empty_like(residual.owned) if self.error_feedback else residual.owned
-        status, blob = READY, b""
-        try:
-            mean = self._sum(blobs)
-            blob = pack(self._encode(self._mine, mean, residual.owned, owned, self._draws(round, 1)))
-        except InputError:
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_all(round, 0, FAILED, b"")
-            raise
+        draws = self._draws(round, 1)
+        status, messages = attempt(
+            lambda: self._encode(self._mine, self._sum(blobs), residual.owned, owned, draws),
+            lambda failed: self.bytes.to_all(round, 0, failed, b""),
+        )
+        blob = pack(messages)
         message_bytes += len(blob)
         every = self.bytes.to_all(round, 0, status, blob)
         if every is None:
@@ -163,16 +157,12 @@ class Sharded:
     ) -> tuple[list[memoryview] | None, torch.Tensor, int]:
         """Step 1; returns what the ranks sent to this owner, the new residual and the bytes encoded."""
         left = torch.empty_like(sent) if self.error_feedback else sent
-        status, blobs = READY, []
-        try:
-            messages = iter(self._encode(self._segments, x, sent, left, self._draws(round, 0)))
-            blobs = [pack([next(messages) for _ in shard]) for shard in self.shards]
-        except InputError:
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_each(round, 0, FAILED, [])
-            raise
+        status, messages = attempt(
+            lambda: self._encode(self._segments, x, sent, left, self._draws(round, 0)),
+            lambda failed: self.bytes.to_each(round, 0, failed, []),
+        )
+        each = iter(messages)
+        blobs = [pack([next(each) for _ in shard]) for shard in self.shards] if status == READY else []
         return self.bytes.to_each(round, 0, status, blobs), left, sum(map(len, blobs))
 
     def _sum(self, blobs: list[memoryview]) -> torch.Tensor:

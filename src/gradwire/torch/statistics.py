@@ -4,43 +4,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from math import isnan, nan, sqrt
+from typing import Self
 
 __all__ = ["HookStats", "LayerMeasured", "Measured", "Recorder", "StepMeasured"]
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Measurements of one step on this rank; + adds those of several steps.
-
-    Attributes:
-        steps: how many steps these numbers cover.
-        skipped: how many of them were skipped because a gradient was not finite on some rank.
-        coordinates: gradient entries that were exchanged (none in a skipped step).
-        message_bytes: bytes of this rank's messages: header, payload and checksum of each (not of skipped steps).
-        sent_bytes: bytes that left this rank: its messages once for every other rank, the table of their
-            sizes, and the padding to the longest rank's.
-        encode_ms: residual and encoding, in milliseconds.
-        communicate_ms: from the last message encoded to the last one received, waiting for slower ranks included.
-        decode_ms: decoding every rank's messages into the average.
-        error: ‖C(p) − p‖² over the steps in which it was measured.
-        energy: ‖p‖² over the same steps; p is what was encoded (gradient plus residual).
-    """
+class _Counted:
+    """What is counted of a step, and of each of its layers."""
 
     steps: int = 0
-    skipped: int = 0
     coordinates: int = 0
     message_bytes: int = 0
-    sent_bytes: int = 0
     encode_ms: float = 0.0
-    communicate_ms: float = 0.0
-    decode_ms: float = 0.0
     error: float = 0.0
     energy: float = 0.0
 
-    def __add__(self, other: Measured) -> Measured:
-        return Measured(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(Measured)))
+    def __add__(self, later: Self) -> Self:
+        return replace(self, **{f.name: getattr(self, f.name) + getattr(later, f.name) for f in fields(self)})
 
     @property
     def dense_bytes(self) -> int:
@@ -64,7 +47,31 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class LayerMeasured:
+class Measured(_Counted):
+    """Measurements of one step on this rank; + adds those of several steps.
+
+    Attributes:
+        steps: how many steps these numbers cover.
+        coordinates: gradient entries that were exchanged (none in a skipped step).
+        message_bytes: bytes of this rank's messages: header, payload and checksum of each (not of skipped steps).
+        encode_ms: residual and encoding, in milliseconds.
+        error: ‖C(p) − p‖² over the steps in which it was measured.
+        energy: ‖p‖² over the same steps; p is what was encoded (gradient plus residual).
+        skipped: how many steps were skipped because a gradient was not finite on some rank.
+        sent_bytes: bytes that left this rank: its messages once for every other rank, the table of their
+            sizes, and the padding to the longest rank's.
+        communicate_ms: from the last message encoded to the last one received, waiting for slower ranks included.
+        decode_ms: decoding every rank's messages into the average.
+    """
+
+    skipped: int = 0
+    sent_bytes: int = 0
+    communicate_ms: float = 0.0
+    decode_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class LayerMeasured(_Counted):
     """Measurements of one layer's messages on this rank; + adds those of several steps.
 
     Attributes:
@@ -78,29 +85,12 @@ class LayerMeasured:
         residual_norm: norm of what the rank kept after the latest of these steps; NaN if never measured.
     """
 
-    steps: int = 0
-    coordinates: int = 0
-    message_bytes: int = 0
-    encode_ms: float = 0.0
-    error: float = 0.0
-    energy: float = 0.0
     sent_energy: float = 0.0
     residual_norm: float = nan
 
-    def __add__(self, later: LayerMeasured) -> LayerMeasured:
-        sums = {f.name: getattr(self, f.name) + getattr(later, f.name) for f in fields(LayerMeasured)}
-        sums["residual_norm"] = self.residual_norm if isnan(later.residual_norm) else later.residual_norm
-        return LayerMeasured(**sums)
-
-    @property
-    def ratio(self) -> float:
-        """How many times smaller its messages are than dense float32; NaN if nothing was sent."""
-        return 4 * self.coordinates / self.message_bytes if self.message_bytes else nan
-
-    @property
-    def nmse(self) -> float:
-        """‖C(p) − p‖²/‖p‖²; NaN if no step was measured, or all vectors were zero."""
-        return self.error / self.energy if self.energy else nan
+    def __add__(self, later: Self) -> Self:
+        latest = self.residual_norm if isnan(later.residual_norm) else later.residual_norm
+        return replace(super().__add__(later), residual_norm=latest)
 
     @property
     def cosine(self) -> float:

@@ -8,7 +8,6 @@ a step is skipped, and no second copy of the residuals is needed: only messages 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Protocol
 
 import torch
@@ -16,8 +15,7 @@ import torch.distributed as dist
 
 import gradwire
 from gradwire import Rng
-from gradwire.errors import InputError
-from gradwire.torch.exchange import FAILED, NOT_FINITE, READY, Exchange
+from gradwire.torch.exchange import Exchange, attempt
 from gradwire.torch.shards import pack, unpack
 from gradwire.torch.units import Scratch, Shard, Unit, owners
 
@@ -83,17 +81,15 @@ class GatherTopology:
 
     def post(self, step: int, slot: int, units: Sequence[Unit], encode: Encode, rng: Rng) -> Posted | None:
         """Send each unit as one message to all ranks."""
-        status, messages = READY, []
-        try:
+
+        def make() -> list[bytes]:
+            messages: list[bytes] = []
             for unit in units:
                 draws = rng.child(unit.index)
                 messages += encode(unit, [Shard(self.bytes.rank, 0, unit.size)], lambda _, draws=draws: draws)  # type: ignore[misc]
-        except InputError:
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_all(step, slot, FAILED, b"")
-            raise
+            return messages
+
+        status, messages = attempt(make, lambda failed: self.bytes.to_all(step, slot, failed, b""))
         every = self.bytes.to_all(step, slot, status, pack(messages))
         if every is None:
             return None
@@ -164,18 +160,15 @@ class ShardedTopology:
     def post(self, step: int, slot: int, units: Sequence[Unit], encode: Encode, rng: Rng) -> Posted | None:
         """Send each unit's shards to their owners, add up, and send the means to all."""
         shards = [owners(unit.size, self.bytes.world, unit.index) for unit in units]
-        status, sent = READY, []
-        try:
+        sent: list[list[bytes]] = []
+
+        def make() -> list[bytes]:
             for unit, parts in zip(units, shards, strict=True):
                 draws = rng.child(unit.index)
                 sent.append(encode(unit, parts, lambda shard, draws=draws: draws.child(2 * shard.owner)))  # type: ignore[misc]
-        except InputError:
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_each(step, slot, FAILED, [])
-            raise
-        blobs = self._by_owner(shards, sent) if status == READY else []
+            return self._by_owner(shards, sent)
+
+        status, blobs = attempt(make, lambda failed: self.bytes.to_each(step, slot, failed, []))
         heard = self.bytes.to_each(step, slot, status, blobs)
         if heard is None:
             return None
@@ -183,17 +176,15 @@ class ShardedTopology:
             (index, shard) for index, parts in enumerate(shards) for shard in parts if shard.owner == self.bytes.rank
         ]
         posted = _Sharded(self, units, shards, sent, mine, [unpack(blob, len(mine)) for blob in heard])
-        status, replies = READY, []
-        try:
+
+        def reply() -> list[bytes]:  # not finite where finite vectors have a sum that is not
+            replies = []
             for index, shard, mean in posted.means(self._sum):
                 draws = rng.child(units[index].index).child(2 * shard.owner + 1)
                 replies.append(gradwire.encode(units[index].codec, mean, draws))
-        except InputError:  # finite vectors whose sum is not
-            status = NOT_FINITE
-        except BaseException:
-            with suppress(RuntimeError):
-                self.bytes.to_all(step, slot, FAILED, b"")
-            raise
+            return replies
+
+        status, replies = attempt(reply, lambda failed: self.bytes.to_all(step, slot, failed, b""))
         every = self.bytes.to_all(step, slot, status, pack(replies))
         if every is None:
             return None

@@ -40,7 +40,7 @@ from gradwire.kernels.reference.signs import add_signs, pack_signs
 from gradwire.kernels.reference.spherical import spherical_points, spherical_search
 from gradwire.kernels.reference.spherical_code import decode_spherical, encode_spherical
 from gradwire.kernels.reference.spreading import add_frames, encode_coefficients
-from gradwire.kernels.reference.threshold import reaching, reaching_entries
+from gradwire.kernels.reference.threshold import reaching_entries
 from gradwire.kernels.reference.values import (
     add_dense,
     add_floats,
@@ -105,7 +105,6 @@ __all__ = [
     "philox_words",
     "put_sparse",
     "quantise",
-    "reaching",
     "reaching_entries",
     "represent",
     "round_natural",
