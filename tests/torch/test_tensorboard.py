@@ -66,7 +66,8 @@ def test_what_was_not_measured_is_left_out_and_no_skip_is_lost():
     board = TensorBoard(points, every=3, layers=False, prefix="run")
     for step in range(3):
         skip = step == 1
-        board(StepMeasured(step, Measured(1, skip, 0 if skip else 100, 0 if skip else 40, 50), {"w": LayerMeasured()}))
+        exchanged = {} if skip else {"coordinates": 100, "message_bytes": 40}
+        board(StepMeasured(step, Measured(steps=1, skipped=skip, sent_bytes=50, **exchanged), {"w": LayerMeasured()}))
     found = {tag: value for tag, value, step in points if step == 2}
     assert found["run/skipped"] == 1
     assert found["run/message_bytes"] == 40

@@ -11,7 +11,7 @@ from typing import Self
 __all__ = ["HookStats", "LayerMeasured", "Measured", "Recorder", "StepMeasured"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Counted:
     """What is counted of a step, and of each of its layers."""
 
@@ -46,7 +46,7 @@ class _Counted:
         return self.error / self.energy if self.energy else nan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Measured(_Counted):
     """Measurements of one step on this rank; + adds those of several steps.
 
@@ -70,7 +70,7 @@ class Measured(_Counted):
     decode_ms: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LayerMeasured(_Counted):
     """Measurements of one layer's messages on this rank; + adds those of several steps.
 
