@@ -71,13 +71,12 @@ void put_back(float* total, const SpareArray<std::uint32_t>& indices, const Spar
 
 // Memory for the bitmap of a subset of n, and the subset drawn in it.
 struct Draw {
-    gradwire::Spare bitmap;
+    gradwire::Spare room;
     gradwire::DrawnSubset subset;
 
-    Draw(std::uint64_t seed, std::uint64_t stream, std::size_t n, std::size_t k)
-        : bitmap(gradwire::subset_bitmap_words(static_cast<std::uint32_t>(n)) * sizeof(std::uint64_t)),
-          subset(gradwire::draw_subset(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k),
-                                       reinterpret_cast<std::uint64_t*>(bitmap.data()))) {}
+    Draw(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k)
+        : room(gradwire::subset_draw_words(n, k) * sizeof(std::uint64_t)),
+          subset(gradwire::draw_subset(seed, stream, n, k, reinterpret_cast<std::uint64_t*>(room.data()))) {}
 };
 
 auto subset(std::uint64_t seed, std::uint64_t stream, std::uint64_t n, std::uint64_t k) {
@@ -85,7 +84,7 @@ auto subset(std::uint64_t seed, std::uint64_t stream, std::uint64_t n, std::uint
     const SpareArray<std::uint32_t> out(k + gradwire::subset_slack);
     {
         nb::gil_scoped_release release;
-        const Draw draw(seed, stream, n, k);
+        const Draw draw(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
         gradwire::subset_positions(draw.subset, static_cast<std::uint32_t>(n), out.data());
     }
     return out.array(k);
@@ -98,7 +97,7 @@ nb::tuple subset_values(const FloatsIn& x, std::uint64_t seed, std::uint64_t str
     std::size_t bad = n;
     {
         nb::gil_scoped_release release;
-        const Draw draw(seed, stream, n, k);
+        const Draw draw(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
         bad = gradwire::gather_subset_in_parallel(x.data(), n, draw.subset, values.data());
     }
     return nb::make_tuple(values.array(k), position_or_none(bad, n));
@@ -114,7 +113,7 @@ nb::tuple take_subset(const FloatsIn& x, const FloatsIn& residual, const FloatsO
     std::size_t bad = n;
     {
         nb::gil_scoped_release release;
-        const Draw draw(seed, stream, n, k);
+        const Draw draw(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
         bad = gradwire::take_subset_in_parallel(x.data(), residual.data(), total.data(), n, draw.subset, indices.data(),
                                                 values.data());
     }
@@ -130,7 +129,7 @@ nb::tuple thin_entries(const WordsIn& indices, const FloatsIn& values, std::uint
     const SpareArray<float> out_values(k);
     {
         nb::gil_scoped_release release;
-        const Draw draw(seed, stream, n, k);
+        const Draw draw(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
         gradwire::thin_entries(indices.data(), values.data(), n, draw.subset, out_indices.data(), out_values.data());
     }
     return nb::make_tuple(out_indices.array(k), out_values.array(k));

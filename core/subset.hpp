@@ -9,7 +9,7 @@ namespace gradwire {
 // Room that `out` needs beyond its k entries, because whole registers are stored; their contents mean nothing.
 inline constexpr std::size_t subset_slack = 64;
 
-// Words of 64 bits in the bitmap that subset() works on.
+// Words of 64 bits in a bitmap of n bits.
 constexpr std::size_t subset_bitmap_words(std::uint32_t n) { return (std::size_t{n} + 63) / 64; }
 
 // A subset as it was drawn: the ones of bitmap ^ flip.
@@ -18,9 +18,12 @@ struct DrawnSubset {
     std::uint64_t flip;  // 0, or all ones where the complement was drawn
 };
 
-// Draws the subset. k ≤ n. `bitmap` holds subset_bitmap_words(n) words of any content.
+// Words of 64 bits that draw_subset works in: the bitmap, and where that is long, room to sort what goes into it.
+std::size_t subset_draw_words(std::uint32_t n, std::uint32_t k) noexcept;
+
+// Draws the subset. k ≤ n. `room` holds subset_draw_words(n, k) words of any content, and the bitmap in the end.
 DrawnSubset draw_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k,
-                        std::uint64_t* bitmap) noexcept;
+                        std::uint64_t* room) noexcept;
 
 // Writes the subset of {0 … n − 1}, ascending; `out` has room for it and subset_slack.
 void subset_positions(const DrawnSubset& subset, std::uint32_t n, std::uint32_t* out) noexcept;

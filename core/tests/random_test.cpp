@@ -133,22 +133,27 @@ void check_gather(const DrawnSubset& drawn, std::size_t n, const Words& subset, 
     if (bits(total[bad]) != bits(x[bad])) fail("what is not finite is taken, " + what);
 }
 
+void check_subset(std::uint32_t n, std::uint32_t k, std::mt19937_64& random, bool gathered) {
+    const std::uint64_t seed = random(), stream = random();
+    Words got(k + subset_slack);
+    std::vector<std::uint64_t> room(subset_draw_words(n, k), ~std::uint64_t{0});
+    const DrawnSubset drawn = draw_subset(seed, stream, n, k, room.data());
+    subset_positions(drawn, n, got.data());
+    got.resize(k);
+    const std::string what = "n = " + std::to_string(n) + ", k = " + std::to_string(k);
+    if (got != expected_subset(seed, stream, n, k)) fail("subset, " + what);
+    if (gathered) check_gather(drawn, n, got, random, what);
+}
+
 void check_subsets() {
     std::mt19937_64 random(5);
     const Words sizes = {0, 1, 2, 3, 63, 64, 65, 127, 128, 129, 511, 512, 513, 1000, 4096, 6000, 40001};
     for (const std::uint32_t n : sizes)
-        for (std::uint32_t k : {0u, 1u, n / 100, n / 7, n / 2, n / 2 + 1, n - n / 9, n - 1, n}) {
-            if (k > n) continue;
-            const std::uint64_t seed = random(), stream = random();
-            Words got(k + subset_slack);
-            std::vector<std::uint64_t> bitmap(subset_bitmap_words(n), ~std::uint64_t{0});
-            const DrawnSubset drawn = draw_subset(seed, stream, n, k, bitmap.data());
-            subset_positions(drawn, n, got.data());
-            got.resize(k);
-            const std::string what = "n = " + std::to_string(n) + ", k = " + std::to_string(k);
-            if (got != expected_subset(seed, stream, n, k)) fail("subset, " + what);
-            check_gather(drawn, n, got, random, what);
-        }
+        for (const std::uint32_t k : {0u, 1u, n / 100, n / 7, n / 2, n / 2 + 1, n - n / 9, n - 1, n})
+            if (k <= n) check_subset(n, k, random, true);
+    // Long enough to be drawn region by region: in one go and in several.
+    for (const std::uint32_t n : {(1u << 22) + 1, (5u << 20) + 77})
+        for (const std::uint32_t k : {16384u, 16385u, n / 100, n / 3, n - n / 9}) check_subset(n, k, random, false);
 }
 
 // Candidates where many words are refused, which small n never shows, and every length of a batch.

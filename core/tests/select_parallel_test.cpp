@@ -74,8 +74,8 @@ Selected reaching(const Floats& x, float threshold) {
 }
 
 Selected drawn(const Floats& x, const Floats& residual, std::size_t k, bool take, std::size_t* bad) {
-    std::vector<std::uint64_t> bitmap(subset_bitmap_words(n));
-    const DrawnSubset subset = draw_subset(3, 4, n, static_cast<std::uint32_t>(k), bitmap.data());
+    std::vector<std::uint64_t> room(subset_draw_words(n, static_cast<std::uint32_t>(k)));
+    const DrawnSubset subset = draw_subset(3, 4, n, static_cast<std::uint32_t>(k), room.data());
     Selected made{Indices(take ? k : 0), Floats(k), residual};
     *bad = take ? take_subset_in_parallel(x.data(), made.total.data(), made.total.data(), n, subset, made.indices.data(),
                                           made.values.data())
