@@ -32,7 +32,8 @@ class Scaler:
 class Definition:
     """All ranks of one run. `wrong` takes a rule out, to show that the difference is seen."""
 
-    def __init__(self, world, codec, variant, topology, units, clip, whole, scaled, wrong=None):
+    def __init__(self, world, codec, variant, topology, units, clip, whole, scaled, ahead, wrong=None):
+        self.ahead = ahead
         self.world, self.codec, self.variant, self.topology = world, gradwire.from_spec(codec), variant, topology
         self.units, self.clip, self.whole, self.scaled, self.wrong = units, clip, whole, scaled, wrong
         self.twins = [net() for _ in range(world)]
@@ -52,9 +53,23 @@ class Definition:
     def gradients(self, rank, step):
         twin = self.twins[rank]
         twin.zero_grad()
+        self.move(rank, twin, self.ahead * (1.0 if self.units == "step" else RATES[step]))
         x, y = batch(rank, step)
         (cross_entropy(twin(x), y) * (SCALES[step] if self.scaled else 1)).backward()
+        twin.load_state_dict(net().state_dict())
         return {name: p.grad.flatten().clone() for name, p in twin.named_parameters()}
+
+    def move(self, rank, twin, factor):
+        """Each rank ahead by its own residual."""
+        if factor == 0 or self.wrong == "stays where it is":
+            return
+        for u, group in enumerate(self.groups):
+            start = 0
+            for name in group:
+                p = twin.get_parameter(name).data
+                e = self.kept["residual", rank, u][start : start + p.numel()].view_as(p)
+                p.copy_(torch.sub(p, e, alpha=factor))
+                start += p.numel()
 
     def encoded(self, rank, u, x):
         """p, and what follows for the buffers once C(p) is known."""
@@ -141,10 +156,10 @@ class Definition:
 def against_definition(rank, world, options, wrong=None):
     """How many bytes of gradients and residuals differ between the hook and the definition, over four steps."""
     chosen = {"codec": "topk:k=0.05", "variant": True, "topology": "gather", "units": "gradient"}
-    chosen |= {"clip": None, "whole": False, "scaled": False} | options
+    chosen |= {"clip": None, "whole": False, "scaled": False, "ahead": 0.0} | options
     definition = Definition(world, **chosen, wrong=wrong)
     model = net()
-    optimizer = torch.optim.SGD(model.parameters(), 0.1) if chosen["units"] == "step" else None
+    optimizer = torch.optim.SGD(model.parameters(), 0.1) if chosen["units"] == "step" or chosen["ahead"] else None
     scaler = Scaler() if chosen["scaled"] else None
     model, hook = attach(
         model,
@@ -153,6 +168,7 @@ def against_definition(rank, world, options, wrong=None):
         error_feedback=chosen["variant"],
         topology=chosen["topology"],
         units=chosen["units"],
+        ahead=chosen["ahead"],
         optimizer=optimizer,
         scaler=scaler,
         clip=chosen["clip"],

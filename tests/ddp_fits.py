@@ -67,7 +67,7 @@ def uneven(rank, world):
     """Rank r has r + 2 batches: Join lets the early ranks shadow the late ones."""
     from torch.distributed.algorithms.join import Join
 
-    model, hook = attach(net(), TOPK)
+    model, hook = attach(net(), TOPK, check_every=1)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     with Join([model]):
         for step in range(rank + 2):

@@ -26,10 +26,11 @@ def one_line(rank, world, link, choices):
         start.measure = lambda codec, *_: Speeds(line, line, line, 5e-10, 2e-10, bits(codec))
     try:
         model = DistributedDataParallel(net())
-        hook = compress(model, say=said.append, **{"small": 200} | choices)
+        optimizer = getattr(torch.optim, choices.pop("optimizer", "SGD"))(model.parameters(), 0.1)
+        given = {"optimizer": optimizer} if choices.pop("give", False) else {}
+        hook = compress(model, say=said.append, **{"small": 200} | given | choices)
     finally:
         start.measure = measure
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for step in range(3):
         optimizer.zero_grad()
         backward(model, rank, step)
@@ -40,6 +41,7 @@ def one_line(rank, world, link, choices):
         "topology": hook.topology,
         "resting": hook.resting,
         "warm-up": hook.warm_up.steps,
+        "ahead": hook.ahead,
         "steps": hook.stats().total.steps,
         "ratio": hook.stats().total.ratio,
         "end": fingerprint(model.parameters()),

@@ -11,8 +11,12 @@ from gradwire.torch import merge_states
 
 
 def begin(options):
-    model, hook = attach(net(), **{"codec": RTOPK, "seed": 5} | options)
-    return model, hook, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    module = net()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1, momentum=0.9)
+    if "ahead" in options:
+        options = options | {"optimizer": optimizer}
+    model, hook = attach(module, **{"codec": RTOPK, "seed": 5} | options)
+    return model, hook, optimizer
 
 
 def advance(model, optimizer, rank, steps):

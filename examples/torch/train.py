@@ -43,7 +43,9 @@ def train(folder, steps, every, codec, topology, patience):
 
     # A run that may be resumed names its topology, and when="always": the speeds of the day must not change them.
     wait = timedelta(seconds=patience)
-    hook = gradwire.torch.compress(model, codec=codec, topology=topology, when="always", timeout=wait)
+    hook = gradwire.torch.compress(
+        model, codec=codec, topology=topology, when="always", timeout=wait, optimizer=optimizer
+    )
 
     parts = {"model": model.module, "optimizer": optimizer, "hook": hook}
     first = load(folder, parts)

@@ -32,6 +32,9 @@ DEFINITIONS = {
     "clip, loss scale": {"clip": 0.05, "scaled": True, "codec": jobs.RTOPK},
     "whole model": {"whole": True},
     "whole model, step units, clip": {"whole": True, "units": "step", "clip": 0.05},
+    "ahead": {"ahead": 2.0},
+    "ahead, step units, momentum": {"ahead": 0.5, "units": "step", "variant": MomentumCorrection(0.5)},
+    "ahead, whole model, loss scale": {"ahead": 1.0, "whole": True, "scaled": True, "codec": jobs.RTOPK},
 }
 
 
@@ -49,6 +52,7 @@ def test_gradients_and_residuals_are_those_of_the_definition_to_the_bit(four, op
         ({"variant": MomentumCorrection(0.9)}, "no masking"),
         ({"units": "step"}, "mean in other units"),
         ({"topology": "sharded"}, "owner keeps nothing"),
+        ({"ahead": 2.0}, "stays where it is"),
     ],
 )
 def test_a_wrong_definition_is_seen(four, options, wrong):

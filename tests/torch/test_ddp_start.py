@@ -9,6 +9,7 @@ from gloo_ranks import only
 from gradwire import ParameterError, TopK, from_spec
 from gradwire.advise import Line, Speeds, advise
 from gradwire.policy import WarmUp, codec_for_ratio
+from gradwire.torch import EF21
 
 
 def chosen(results):
@@ -32,6 +33,24 @@ def test_every_choice_can_be_named(two):
     seen = chosen(two.run(jobs.one_line, "fast", choices))
     assert (seen["codec"], seen["topology"]) == ("rtopk:k=0.02,r=0.1", "sharded")
     assert (seen["warm-up"], seen["resting"]) == (5, False)
+
+
+@pytest.mark.parametrize(
+    ("choices", "ahead"),
+    [
+        ({"give": True}, 1.0),
+        ({"give": True, "ahead": 2.0}, 2.0),
+        ({"give": True, "ahead": 0.0}, 0.0),
+        ({"give": True, "optimizer": "AdamW"}, 0.0),
+        ({"give": True, "error_feedback": EF21()}, 0.0),
+        ({"give": True, "codec": "sd:alpha=0.3"}, 0.0),
+        ({}, 0.0),
+    ],
+)
+def test_gradients_are_taken_a_step_ahead_where_the_optimizer_is_known_to_be_sgd(two, choices, ahead):
+    first, second = two.run(jobs.one_line, "slow", {"codec": "topk:k=0.02", **choices})
+    assert chosen([first, second])["ahead"] == ahead
+    assert ("ahead" in first["said"][0]) == (ahead > 0)
 
 
 def test_d15_dense_stays_where_compression_does_not_pay_and_it_is_said(two):

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from math import inf
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from gradwire.errors import ParameterError
 from gradwire.kernels.threads import limit_threads
 from gradwire.policy import WarmUp
 from gradwire.torch.agreement import agree, own_group
+from gradwire.torch.ahead import Ahead
 from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout
 from gradwire.torch.scaling import Factors
@@ -59,6 +61,10 @@ class DDPHook:
         error_feedback: True (classic), False, or a variant. It needs a contractive codec.
         units: "gradient", or "step": what is kept and sent is multiplied by the learning rate of the step, and
             divided again for the optimizer, so that an old residual has the step that it was due. Needs `optimizer`.
+        ahead: take the gradient where the residual, once it is sent, will bring the model: at
+            w − ahead·(learning rate)·e, from forward in training mode to the end of backward. 0 is not to; SGD goes as
+            far as 1 says, with momentum m as 1/(1 − m). For sparse messages and few steps, which else lag. Needs
+            `optimizer`, an SGD, and memory for a copy of the compressed parameters.
         optimizer: whose learning rates these are.
         scaler: the GradScaler in use: what is kept is free of its scale, which may change.
         clip: clip the norm of the local gradient to clip/√W before it is added to the residual; in the units of the
@@ -89,7 +95,7 @@ class DDPHook:
         74.1
 
     Source: error feedback, Karimireddy et al., ICML 2019; top-k on gathered messages, Aji and Heafield, EMNLP 2017;
-    clipping, warm-up and momentum correction, Lin et al., ICLR 2018.
+    clipping, warm-up and momentum correction, Lin et al., ICLR 2018; the step ahead, Xu, Huo and Huang, AAAI 2021.
     """
 
     def __init__(
@@ -99,6 +105,7 @@ class DDPHook:
         topology: str = "gather",
         error_feedback: bool | Variant = True,
         units: str = "gradient",
+        ahead: float = 0.0,
         optimizer: torch.optim.Optimizer | None = None,
         scaler: Any = None,
         clip: float | None = None,
@@ -127,6 +134,9 @@ class DDPHook:
         self.variant: Variant = error_feedback
         self.warm_up = warm_up if isinstance(warm_up, WarmUp) else WarmUp(self.codec, warm_up)
         self.factors = Factors(units, optimizer, scaler, clip)
+        self.ahead = ahead
+        self._optimizer = optimizer
+        self._check_ahead(ahead, units, optimizer)
         self.topology = topology
         self.whole_model = whole_model
         self.small = small
@@ -142,6 +152,7 @@ class DDPHook:
         self.resting = False
         """Whether compression was judged not to pay: DDP's own all-reduce is at work, and the state is empty."""
         self._steps: Steps | None = None
+        self._ahead: Ahead | None = None
         # One thread, first in first out: the collectives keep DDP's order of buckets, the same on all ranks.
         self._courier = ThreadPoolExecutor(1, thread_name_prefix="gradwire")
 
@@ -172,8 +183,9 @@ class DDPHook:
                 "gradwire version": gradwire.__version__,
                 "codec": str(self.codec),
                 "settings": f"topology={self.topology}, error_feedback={self.variant}, {self.factors.describe()}, "
-                f"whole_model={self.whole_model}, warm_up={self.warm_up.steps} from {self.warm_up.start}, "
-                f"small={self.small}, dense={self.dense}, seed={self.seed}, check_every={self.check_every}",
+                f"ahead={self.ahead}, whole_model={self.whole_model}, small={self.small}, dense={self.dense}, "
+                f"warm_up={self.warm_up.steps} from {self.warm_up.start}, seed={self.seed}, "
+                f"check_every={self.check_every}",
                 "model layout": layout.describe(),
             },
             ranks,
@@ -181,12 +193,17 @@ class DDPHook:
         # A group of its own: no other collective, DDP's included, can come between ours.
         group = self.group or own_group(ranks, self.timeout)
         feedback = bool(self.variant.buffers)
+        buffers = Buffers(self.variant.buffers, layout.compressed)
+        if self.ahead and self._optimizer is not None:
+            self._ahead = Ahead(self.ahead, self.factors, layout.compressed, buffers, self._optimizer)
+            self._ahead.attach(model)
         self._steps = Steps(
             self,
             layout,
-            Buffers(self.variant.buffers, layout.compressed),
+            buffers,
             ShardedTopology(group, feedback) if self.topology == "sharded" else GatherTopology(group),
             ranks,
+            self._ahead,
         )
         model.register_comm_hook(state=None, hook=self._hook)
         return self
@@ -295,6 +312,19 @@ class DDPHook:
             raise ParameterError("the hook has no model yet; call register(model) first")
         return self._steps
 
+    def _check_ahead(self, ahead: float, units: str, optimizer: torch.optim.Optimizer | None) -> None:
+        if not 0 <= ahead < inf:
+            raise ParameterError(f"ahead is {ahead}; give 0 or more")
+        if ahead and "residual" not in self.variant.buffers:
+            raise ParameterError(f"ahead is {ahead}, and {self.variant} keeps no residual to go ahead by")
+        if ahead and not isinstance(optimizer, torch.optim.SGD):
+            raise ParameterError(
+                f"ahead={ahead} needs optimizer=, an SGD: the residual's step is its learning rate times the residual; "
+                f"got {type(optimizer).__name__}"
+            )
+        if optimizer is not None and not ahead and units != "step":
+            raise ParameterError("optimizer is given, and nothing uses it: it is for units='step' and for ahead")
+
     def _hook(self, state: object, bucket: dist.GradBucket) -> Future[torch.Tensor]:  # type: ignore[name-defined]
         if self.prepare is not None:
             self.prepare(bucket)
@@ -305,6 +335,9 @@ class DDPHook:
         flat = gradients.detach() if on_cpu else gradients.detach().to("cpu")
         future: Future[torch.Tensor] = Future(devices=[] if on_cpu else [gradients.device])
         pieces = steps.layout.pieces(bucket, flat)
-        taken = Bucket(bucket.index(), bucket.is_last(), gradients, flat, pieces, future)
+        if self._ahead is not None and bucket.is_last():
+            self._ahead.after_backward()
+        own = torch._C._current_graph_task_id() >= 0
+        taken = Bucket(bucket.index(), bucket.is_last(), gradients, flat, pieces, future, own)
         self._courier.submit(steps.take, taken)
         return future.then(lambda done: done.value())

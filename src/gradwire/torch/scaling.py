@@ -30,8 +30,8 @@ class Factors:
     ) -> None:
         if units not in ("gradient", "step"):
             raise ParameterError(f"units is {units!r}; give 'gradient' or 'step'")
-        if (units == "step") != (optimizer is not None):
-            raise ParameterError("units='step' needs the optimizer, whose learning rates it uses, and only it does")
+        if units == "step" and optimizer is None:
+            raise ParameterError("units='step' needs the optimizer, whose learning rates it uses")
         if clip is not None and not clip > 0:
             raise ParameterError(f"clip is {clip}; give more than 0, or None for no clipping")
         self._units = units
@@ -60,9 +60,21 @@ class Factors:
         scale = self._loss_scale()
         factors = []
         for parameter in parameters:
-            rate = self._rate(parameter) if self._optimizer is not None and not parameter.dense else 1.0
-            factors.append(1.0 if parameter.dense else rate / scale)
+            if parameter.dense:
+                factors.append(1.0)
+                continue
+            rate = self._rate(parameter) if self._units == "step" else 1.0
+            if not rate > 0:
+                raise ParameterError(
+                    f"the learning rate of {parameter.name} is {rate}; with units='step' it must be above 0 in "
+                    "every step (start a warm-up above it)"
+                )
+            factors.append(rate / scale)
         return factors
+
+    def steps(self, parameters: Sequence[Parameter]) -> list[float]:
+        """What makes a step of the optimizer, without its momentum, of an entry of each parameter's residual."""
+        return [1.0 if self._units == "step" else self._rate(parameter) for parameter in parameters]
 
     def local(self, pieces: Sequence[Piece], world: int) -> float:
         """The factor c of this rank: of all its gradients, the dense ones too."""
@@ -80,11 +92,5 @@ class Factors:
         assert self._optimizer is not None
         for group in self._optimizer.param_groups:
             if any(p is parameter.tensor for p in group["params"]):
-                rate = float(group["lr"])
-                if not rate > 0:
-                    raise ParameterError(
-                        f"the learning rate of {parameter.name} is {rate}; with units='step' it must be above 0 in "
-                        "every step (start a warm-up above it)"
-                    )
-                return rate
+                return float(group["lr"])
         raise ParameterError(f"the optimizer no longer holds {parameter.name}")

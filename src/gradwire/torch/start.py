@@ -22,6 +22,7 @@ from gradwire.torch.speeds import measure
 __all__ = ["compress"]
 
 WARM_UP = 100
+AHEAD = 1.0
 
 
 def compress(
@@ -31,6 +32,8 @@ def compress(
     codec: Codec | str | None = None,
     topology: str | None = None,
     warm_up: int | WarmUp | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    ahead: float | None = None,
     when: str = "pays",
     resume: Mapping[str, Any] | None = None,
     say: Callable[[str], object] | None = print,
@@ -39,9 +42,10 @@ def compress(
     """Compress the gradients of a DistributedDataParallel model about `ratio` times, if that is faster here.
 
     What is not named is chosen: a codec whose messages, with the tensors that go dense, are `ratio` times smaller than
-    float32; error feedback; a warm-up of 100 steps if the codec is a sparsifier; and, from the speeds of the link and
-    of the codec, which are measured now, the faster topology – or none: where dense is predicted to be as fast, DDP's
-    own all-reduce stays. Rank 0 says once what was chosen and why.
+    float32; error feedback; if the codec is a sparsifier, a warm-up of 100 steps, and gradients taken a step ahead if
+    an SGD is given as optimizer; and, from the speeds of the link and of the codec, which are measured now, the faster
+    topology – or none: where dense is predicted to be as fast, DDP's own all-reduce stays. Rank 0 says once what was
+    chosen and why.
 
     Collective: every rank calls it, at the same place of its script.
 
@@ -51,6 +55,7 @@ def compress(
         codec: instead of the one for the ratio.
         topology: "gather" or "sharded".
         warm_up: steps, or a `WarmUp`; 0 is none.
+        optimizer, ahead: as in `DDPHook`.
         when: "pays", or "always" to compress whatever was measured.
         resume: a state of the hook, to go on from with the topology (or the rest) of its run, whatever is measured now.
         say: what rank 0 calls with the text; None for silence.
@@ -76,8 +81,14 @@ def compress(
         raise ParameterError(f"when is {when!r}; give 'pays' or 'always'")
     layout = Layout(model.module.named_parameters(), choices.get("small", 1024), choices.get("dense", ()))
     chosen = _codec(ratio, layout) if codec is None else gradwire.from_spec(codec) if isinstance(codec, str) else codec
+    sparsifier = isinstance(getattr(chosen, "k", None), float)
     if warm_up is None:
-        warm_up = WARM_UP if isinstance(getattr(chosen, "k", None), float) else 0
+        warm_up = WARM_UP if sparsifier else 0
+    if ahead is None:
+        possible = isinstance(optimizer, torch.optim.SGD) and choices.get("error_feedback", True) is True
+        ahead = AHEAD if possible and sparsifier else 0.0
+    if ahead or choices.get("units") == "step":
+        choices = {**choices, "ahead": ahead, "optimizer": optimizer}
     if resume is not None:
         topology = "sharded" if resume.get("sharded") else "gather"
         when = "always" if any(key.startswith("rank") for key in resume) else "never"
@@ -131,6 +142,8 @@ def _text(hook: DDPHook, layout: Layout, speeds: Speeds, advice: Advice, world: 
             f"{hook.codec} would be {ratio}. when='always' compresses nevertheless."
         )
     warm = f", warm-up of {hook.warm_up.steps} steps" if hook.warm_up.steps else ""
+    if hook.ahead:
+        warm += f", gradients {'a step' if hook.ahead == 1 else f'{hook.ahead:g} steps'} ahead"
     verdict = (
         f"{advice.gain:.2g}× faster than dense" if advice.choice != "dense" else "slower than dense, but asked for"
     )

@@ -16,6 +16,7 @@ import gradwire
 from gradwire import Identity, Rng
 from gradwire.errors import GradwireError
 from gradwire.torch.absence import name_the_absent
+from gradwire.torch.ahead import Ahead
 from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout, Piece
 from gradwire.torch.replicas import check_replicas
@@ -34,7 +35,10 @@ PART = 1 << 16
 
 @dataclass(frozen=True)
 class Bucket:
-    """What is needed of a GradBucket after the hook call has returned; `flat` is its buffer or a copy on the CPU."""
+    """What is needed of a GradBucket after the hook call has returned; `flat` is its buffer or a copy on the CPU.
+
+    `own` is false where it belongs to no backward pass of this rank, which is through with its data under `Join`.
+    """
 
     index: int
     last: bool
@@ -42,6 +46,7 @@ class Bucket:
     flat: torch.Tensor
     pieces: Sequence[Piece]
     future: Future[torch.Tensor]
+    own: bool
 
 
 class _Sent(NamedTuple):
@@ -59,7 +64,13 @@ class Steps:
     """
 
     def __init__(
-        self, hook: DDPHook, layout: Layout, buffers: Buffers, topology: Topology, ranks: Sequence[int]
+        self,
+        hook: DDPHook,
+        layout: Layout,
+        buffers: Buffers,
+        topology: Topology,
+        ranks: Sequence[int],
+        ahead: Ahead | None,
     ) -> None:
         self.hook = hook
         self.layout = layout
@@ -68,6 +79,7 @@ class Steps:
         self.recorder = Recorder(hook.history)
         self.step = 0
         self._ranks = ranks
+        self._ahead = ahead
         self._rng = Rng(hook.seed).child(topology.bytes.rank)
         self._x, self._p, self._c = Scratch(), Scratch(), Scratch()
         # Clipping and the model's one vector need all gradients before anything can be encoded.
@@ -182,8 +194,8 @@ class Steps:
         """Now and then, compare the replicas: here, where the ranks have agreed which step this is."""
         if self.hook.check_every and self.step % self.hook.check_every == 0:
             with self._naming(last):
-                parameters = [p.tensor for p in self.layout.parameters]
-                check_replicas(parameters, self.topology.bytes.group, f"the model at step {self.step}")
+                parameters = [self._ahead.shared(p) if self._ahead else p.tensor for p in self.layout.parameters]
+                check_replicas(parameters, self.topology.bytes.group, f"the model at step {self.step}", last.own)
 
     def _count(self, unit: Unit, measured: LayerMeasured) -> None:
         before = self._layers.get(unit.name)  # the dense tensors come once a bucket

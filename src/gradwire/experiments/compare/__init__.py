@@ -52,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--warm-up", type=int, default=0, metavar="N", help="steps in which sparsifiers send more (default: 0)"
     )
     parser.add_argument(
+        "--ahead",
+        type=float,
+        metavar="X",
+        help="how far ahead, along its residual, a worker takes gradients; 0 is plain error feedback (default: 1; "
+        "federated: a client trains, 0.5)",
+    )
+    parser.add_argument(
         "--topology", choices=["gather", "sharded"], default="gather", help="how messages travel (default: gather)"
     )
     parser.add_argument(

@@ -116,6 +116,7 @@ def _settings(results: Results) -> list[tuple[str, str]]:
         ),
         ("samples", f"{task.batch} per worker and step, {task.batch * task.workers} in all; {task.steps:,} steps"),
         ("error feedback", f"{task.feedback}, in {task.units} units, {_exceptions(without)}"),
+        ("gradients", f"taken {task.ahead:g}·(learning rate)·residual ahead" if task.ahead else "at the model itself"),
         ("exchange", f"{task.topology}; warm-up of sparsifiers: {task.warm_up} steps"),
         ("one vector", "of all compressed layers" if task.whole_model else "each layer"),
         ("small tensors", f"of one dimension or fewer than {task.small} entries go dense in float32"),

@@ -170,7 +170,7 @@ def _table(results: Results) -> Table:
 def _options(args: argparse.Namespace) -> list[str]:
     """The options that repeat this comparison; what has its default is left out."""
     words = ["--data", args.data]
-    for name in ("data_dir", "workers", "steps", "epochs", "batch", "lr"):
+    for name in ("data_dir", "workers", "steps", "epochs", "batch", "lr", "ahead"):
         value = getattr(args, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]

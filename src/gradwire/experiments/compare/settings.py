@@ -30,6 +30,8 @@ DATA = {
     "cifar10": Defaults(epochs=3, batch=32, lr=0.1),
 }
 
+AHEAD = 1.0
+
 
 @dataclass(frozen=True)
 class Task:
@@ -47,6 +49,7 @@ class Task:
         feedback: its variant, "classic", "momentum" (correction, with factor masking) or "ef21".
         warm_up: steps in which sparsifiers send more, see `WarmUp`; topology: "gather" or "sharded".
         whole_model: k counts for all compressed parameters together; units: of what is kept, "gradient" or "step".
+        ahead: how far along its residual a worker takes its gradients; 0 is at the model itself.
     """
 
     data: str
@@ -66,6 +69,7 @@ class Task:
     topology: str = "gather"
     whole_model: bool = False
     units: str = "gradient"
+    ahead: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,11 @@ class Settings:
         for option, value in (("workers", workers), ("batch", batch), ("epochs", epochs), ("seeds", args.seeds)):
             if value < 1:
                 raise ParameterError(f"--{option} is {value}; give 1 or more")
+        ahead = args.ahead if args.ahead is not None else 0.0 if args.feedback == "ef21" else AHEAD
+        if not 0 <= ahead < float("inf"):
+            raise ParameterError(f"--ahead is {ahead}; give 0 or more")
+        if ahead and args.feedback == "ef21":
+            raise ParameterError("--ahead goes along residuals, and --feedback ef21 keeps none; give --ahead 0")
         if args.warm_up < 0:
             raise ParameterError(f"--warm-up is {args.warm_up}; give 0 or more")
         if args.steps is not None and args.steps < 1:
@@ -140,5 +149,6 @@ class Settings:
             topology=args.topology,
             whole_model=args.whole_model,
             units=args.units,
+            ahead=ahead,
         )
         return Settings(common, codecs, args.seeds, args.out, args.json)

@@ -69,12 +69,14 @@ def train(task: Task, group: dist.ProcessGroup, progress: Progress) -> Part:
     model = DistributedDataParallel(network)
     variant = _variant(task, error_feedback)
     optimizer = _optimizer(task, network, variant)
+    ahead = task.ahead if isinstance(variant, Classic | MomentumCorrection) else 0.0
     hook = DDPHook(
         task.codec,
         topology=task.topology,
         error_feedback=variant,
         units=task.units,
-        optimizer=optimizer if task.units == "step" else None,
+        ahead=ahead,
+        optimizer=optimizer if task.units == "step" or ahead else None,
         warm_up=task.warm_up,
         whole_model=task.whole_model,
         small=task.small,

@@ -31,13 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="codec of the models that the server sends, or dense (default: sd:alpha=0.1)",
     )
     group.add_argument(
-        "--ahead",
-        type=float,
-        default=0.5,
-        metavar="X",
-        help="share of its residual that a client trains ahead from; 0 is plain error feedback (default: 0.5)",
-    )
-    group.add_argument(
         "--split",
         choices=["dirichlet", "writer", "even"],
         default="dirichlet",

@@ -43,6 +43,8 @@ DATA = {
     "cifar10": Defaults(rounds=100, batch=32, lr=0.05, samples=10_000),
 }
 
+AHEAD = 0.5
+
 
 @dataclass(frozen=True)
 class Task:
@@ -137,8 +139,9 @@ class Settings:
                 raise ParameterError(f"--{option} is {value}; give 1 or more")
         if not 0 < args.fraction <= 1:
             raise ParameterError(f"--fraction is {args.fraction}; give a share in (0, 1]")
-        if not 0 <= args.ahead <= 1:
-            raise ParameterError(f"--ahead is {args.ahead}; give a share in [0, 1]")
+        ahead = float(given("ahead", AHEAD))
+        if not 0 <= ahead <= 1:
+            raise ParameterError(f"--ahead is {ahead}; give a share in [0, 1]")
         for option, number in (("lr", lr), ("alpha", args.alpha)):
             if not 0 < number < float("inf"):
                 raise ParameterError(f"--{option} is {number}; give a positive number")
@@ -163,7 +166,7 @@ class Settings:
             lr=lr,
             samples=samples,
             error_feedback=not args.no_error_feedback,
-            ahead=args.ahead,
+            ahead=ahead,
             engine=args.engine,
         )
         return Settings(common, codecs, args.seeds, args.out, args.json)
