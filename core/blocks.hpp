@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "select.hpp"
 #include "values.hpp"
 
 namespace gradwire {
@@ -15,7 +16,14 @@ inline constexpr std::size_t pass_block = 4096;  // entries; a pass takes them i
 struct Vector {
     const float* x;
 
+    // The entries of a block.
     const float* at(std::size_t begin, std::size_t) const noexcept { return x + begin; }
+    // Writes the positions in a block with key ≥ low; afterwards its entries are at read(begin).
+    std::size_t at_least(const SelectKernels& kernels, std::size_t begin, std::size_t end, std::uint32_t low,
+                         std::uint32_t* out) const noexcept {
+        return kernels.at_least(reinterpret_cast<const std::uint32_t*>(x + begin), 0, end - begin, low, out);
+    }
+    const float* read(std::size_t begin) const noexcept { return x + begin; }
     void take(std::size_t, const std::uint32_t*, std::size_t) const noexcept {}
     void put_back(std::uint32_t, std::uint32_t) const noexcept {}
 };
@@ -36,6 +44,11 @@ struct Sum {
         value_kernels().sum(x + begin, residual + begin, end - begin, total + begin);
         return total + begin;
     }
+    std::size_t at_least(const SelectKernels& kernels, std::size_t begin, std::size_t end, std::uint32_t low,
+                         std::uint32_t* out) const noexcept {
+        return kernels.sum_at_least(x + begin, residual + begin, end - begin, total + begin, low, out);
+    }
+    const float* read(std::size_t begin) const noexcept { return total + begin; }
     // Entries at positions of the block that begins there.
     void take(std::size_t begin, const std::uint32_t* positions, std::size_t count) const noexcept {
         for (std::size_t j = 0; j < count; ++j) take_entry(total[begin + positions[j]]);

@@ -141,7 +141,6 @@ bool top_few(const SelectKernels& kernels, const Input& input, std::size_t n, st
     std::uint32_t lowest_kept = low;
     for (std::size_t begin = 0; begin < n; begin += block) {
         const std::size_t end = std::min(begin + block, n);
-        const auto* const bits = reinterpret_cast<const std::uint32_t*>(input.at(begin, end));
         if (kept.size + (end - begin) > room) {
             const Kth kth = kth_largest(kernels, kept.bits, kept.size, r, lowest_kept, shift);
             std::size_t best = 0;  // in place: entries move to the front, behind what has been read
@@ -155,7 +154,8 @@ bool top_few(const SelectKernels& kernels, const Input& input, std::size_t n, st
             shift = octave;
         }
         std::uint32_t* const found = kept.indices + kept.size;
-        const std::size_t count = kernels.at_least(bits, 0, end - begin, low, found);
+        const std::size_t count = input.at_least(kernels, begin, end, low, found);
+        const auto* const bits = reinterpret_cast<const std::uint32_t*>(input.read(begin));
         for (std::size_t j = 0; j < count; ++j) kept.bits[kept.size + j] = bits[found[j]];
         input.take(begin, found, count);
         for (std::size_t j = 0; j < count; ++j) found[j] += static_cast<std::uint32_t>(begin);
@@ -256,21 +256,28 @@ void take_top(const float* x, const float* residual, float* total, std::size_t n
     for (std::size_t j = 0; j < r; ++j) take_entry(total[out[j]]);
 }
 
-std::size_t select_reaching(const float* x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
+template <class Input>
+std::size_t select_reaching(const Input& x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
                             std::uint32_t* indices, float* values, std::size_t* count) noexcept {
-    const auto* const bits = reinterpret_cast<const std::uint32_t*>(x);
     const std::uint32_t low = std::bit_cast<std::uint32_t>(threshold);
     const SelectKernels& kernels = select_kernels();
     std::size_t kept = *count;
     for (; begin < n; begin = std::min(begin + block, n)) {
         const std::size_t end = std::min(begin + block, n);
         if (kept + (end - begin) + select_slack > room) break;
-        const std::size_t found = kernels.at_least(bits, begin, end, low, indices + kept);
-        for (std::size_t j = kept; j < kept + found; ++j) values[j] = x[indices[j]];
+        const std::size_t found = x.at_least(kernels, begin, end, low, indices + kept);
+        const float* const entries = x.read(begin);
+        for (std::size_t j = kept; j < kept + found; ++j) values[j] = entries[indices[j]];
+        for (std::size_t j = kept; j < kept + found; ++j) indices[j] += static_cast<std::uint32_t>(begin);
         kept += found;
     }
     *count = kept;
     return begin;
 }
+
+template std::size_t select_reaching(const Vector&, std::size_t, std::size_t, float, std::size_t, std::uint32_t*, float*,
+                                     std::size_t*) noexcept;
+template std::size_t select_reaching(const Sum&, std::size_t, std::size_t, float, std::size_t, std::uint32_t*, float*,
+                                     std::size_t*) noexcept;
 
 }  // namespace gradwire

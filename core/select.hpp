@@ -32,8 +32,9 @@ void take_top(const float* x, const float* residual, float* total, std::size_t n
 
 // Writes indices and values of the entries with |x_i| ≥ threshold > 0 from entry `begin` on, ascending, behind the
 // *count that are in the arrays, and counts them. Returns where it stopped: n, or before a block that might not fit into
-// the arrays' room.
-std::size_t select_reaching(const float* x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
+// the arrays' room. Input is Vector, or Sum, which is then added up to there; nothing is taken from it.
+template <class Input>
+std::size_t select_reaching(const Input& x, std::size_t n, std::size_t begin, float threshold, std::size_t room,
                             std::uint32_t* indices, float* values, std::size_t* count) noexcept;
 
 // Room that the kernels below need in `out` beyond what they write.
@@ -54,7 +55,14 @@ struct SelectKernels {
     // How many have key ≥ low.
     std::size_t (*count_at_least)(const std::uint32_t* bits, std::size_t begin, std::size_t end,
                                   std::uint32_t low) noexcept;
+    // total ← x + residual, n entries, and the positions in it with key ≥ low. One loop: the comparisons cost nothing while
+    // memory is waited for. total may be x or residual.
+    std::size_t (*sum_at_least)(const float* x, const float* residual, std::size_t n, float* total, std::uint32_t low,
+                                std::uint32_t* out) noexcept;
 };
+
+// The kernels for the level in force.
+const SelectKernels& select_kernels() noexcept;
 
 extern const SelectKernels select_kernels_portable;
 extern const SelectKernels select_kernels_avx2;

@@ -11,9 +11,6 @@ struct Kth {
     std::size_t equal;    // entries with this key; greater + equal ≥ r
 };
 
-// The kernels for the level in force.
-const SelectKernels& select_kernels() noexcept;
-
 // The r-th largest of n keys, 1 ≤ r ≤ n. No key may be below `low`; the answer is found fastest if it is among the
 // 2^(11 + shift) keys from low on (shift ≤ 20).
 Kth kth_largest(const SelectKernels& kernels, const std::uint32_t* bits, std::size_t n, std::size_t r,

@@ -121,12 +121,12 @@ std::size_t gather_parts(std::size_t n, const DrawnSubset& subset, const Gather&
 KeptEntries::KeptEntries(std::size_t room, std::size_t most)
     : room_(room), most_(most), memory_((sizeof(std::uint32_t) + sizeof(float)) * room) {}
 
-bool KeptEntries::keep(const float* x, std::size_t begin, std::size_t end, float threshold) {
+template <class Input>
+std::size_t KeptEntries::keep(const Input& x, std::size_t begin, std::size_t end, float threshold) {
     for (;;) {
         auto* const indices = reinterpret_cast<std::uint32_t*>(memory_.data());
         begin = select_reaching(x, end, begin, threshold, room_, indices, reinterpret_cast<float*>(indices) + room_, &size_);
-        if (begin == end) return true;
-        if (room_ == most_) return false;
+        if (begin == end || room_ == most_) return begin;
         KeptEntries larger(std::min(2 * room_, most_), most_);
         auto* const there = reinterpret_cast<std::uint32_t*>(larger.memory_.data());
         std::copy_n(this->indices(), size_, there);
@@ -159,7 +159,7 @@ std::vector<KeptEntries> reaching_in_parallel(const float* x, std::size_t n, flo
         parts.emplace_back(std::min(first_room(n / 64, n, length), most), most);
     }
     in_parallel_pieces(n, length, [&](std::size_t begin, std::size_t size) {
-        parts[begin / length].keep(x, begin, begin + size, threshold);
+        parts[begin / length].keep(Vector{x}, begin, begin + size, threshold);
     });
     return parts;
 }
@@ -173,7 +173,7 @@ void select_top_in_parallel(const float* x, std::size_t n, std::size_t r, std::u
         std::vector<KeptEntries> parts = empty_parts(n, r);
         std::atomic<bool> all{true};
         in_parallel_pieces(n, part_of(n), [&](std::size_t begin, std::size_t size) {
-            if (all && !parts[begin / part_of(n)].keep(x, begin, begin + size, threshold)) all = false;
+            if (all && parts[begin / part_of(n)].keep(Vector{x}, begin, begin + size, threshold) < begin + size) all = false;
         });
         if (all && select_among(parts, r, out, values)) return;
     }
@@ -189,14 +189,12 @@ void take_top_in_parallel(const float* x, const float* residual, float* total, s
     });
     std::vector<KeptEntries> parts = empty_parts(n, r);
     std::atomic<bool> all{threshold > 0};
-    in_parallel_pieces(n, part_of(n), [&](std::size_t first, std::size_t part_size) {
-        bool keeps = threshold > 0;
-        for (std::size_t begin = first; begin < first + part_size; begin += pass_block) {
-            const std::size_t size = std::min(pass_block, first + part_size - begin);
-            value_kernels().sum(x + begin, residual + begin, size, total + begin);
-            keeps = keeps && parts[first / part_of(n)].keep(total, begin, begin + size, threshold);
-        }
-        if (!keeps) all = false;
+    in_parallel_pieces(n, part_of(n), [&](std::size_t begin, std::size_t size) {
+        const std::size_t end = begin + size;
+        if (threshold > 0) begin = parts[begin / part_of(n)].keep(Sum{x, residual, total}, begin, end, threshold);
+        if (begin == end) return;
+        value_kernels().sum(x + begin, residual + begin, end - begin, total + begin);
+        all = false;
     });
     if (!all || !select_among(parts, r, out, values)) select_alone(total, n, r, out, values);
     for (std::size_t j = 0; j < r; ++j) take_entry(total[out[j]]);

@@ -22,8 +22,10 @@ public:
     // Room for so many to start with; it grows up to `most`.
     KeptEntries(std::size_t room, std::size_t most);
 
-    // Keeps the entries with |x_i| ≥ threshold > 0 of x[begin … end); false, and nothing of use, where there are too many.
-    bool keep(const float* x, std::size_t begin, std::size_t end, float threshold);
+    // Keeps the entries with |x_i| ≥ threshold > 0 of x[begin … end), x a Vector or a Sum (see select_reaching). Returns
+    // end, or where there are too many the block before which it stopped, and nothing is of use.
+    template <class Input>
+    std::size_t keep(const Input& x, std::size_t begin, std::size_t end, float threshold);
 
     std::size_t size() const noexcept { return size_; }
     const std::uint32_t* indices() const noexcept { return reinterpret_cast<const std::uint32_t*>(memory_.data()); }

@@ -1,4 +1,5 @@
 #include "select.hpp"
+#include "values.hpp"
 
 namespace gradwire {
 namespace {
@@ -47,8 +48,14 @@ std::size_t count_at_least(const std::uint32_t* bits, std::size_t begin, std::si
     return count;
 }
 
+std::size_t sum_at_least(const float* x, const float* residual, std::size_t n, float* total, std::uint32_t low,
+                         std::uint32_t* out) noexcept {
+    value_kernels_portable.sum(x, residual, n, total);
+    return at_least(reinterpret_cast<const std::uint32_t*>(total), 0, n, low, out);
+}
+
 }  // namespace
 
-const SelectKernels select_kernels_portable = {at_least, between, count_at_least};
+const SelectKernels select_kernels_portable = {at_least, between, count_at_least, sum_at_least};
 
 }  // namespace gradwire

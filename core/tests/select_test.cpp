@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "blocks.hpp"
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "select.hpp"
@@ -188,6 +190,24 @@ void check_kth() {
         }
 }
 
+// A sum whose bits are known: −0 leaves every number as it is. It goes to an array of its own, or where x or the residual is.
+void check_sum_at_least(const SelectKernels& kernels, const Words& bits, std::size_t begin, std::uint32_t low,
+                        const Words& want, std::mt19937_64& random) {
+    const std::size_t n = bits.size() - begin;
+    std::vector<float> x(n), residual(n, -0.0f), total(n);
+    if (n > 0) std::memcpy(x.data(), bits.data() + begin, n * sizeof(float));
+    const unsigned place = random() % 3;
+    float* const to = place == 0 ? x.data() : place == 1 ? residual.data() : total.data();
+    Words got(want.size() + select_slack);
+    got.resize(kernels.sum_at_least(x.data(), residual.data(), n, to, low, got.data()));
+    for (auto& position : got) position += static_cast<std::uint32_t>(begin);
+    if (got != want) fail("sum_at_least");
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t due = bits[begin + i], is = std::bit_cast<std::uint32_t>(to[i]);
+        if (is != due && (due & key_mask) <= 0x7F800000u) fail("the sum of sum_at_least");  // a NaN becomes a quiet one
+    }
+}
+
 // Each kernel against its definition, at every alignment, with limits at the ends of the range of keys.
 void check_kernels() {
     const SelectKernels& kernels = select_kernels();
@@ -212,6 +232,7 @@ void check_kernels() {
                     got.resize(kernels.at_least(front.data(), begin, end, low, got.data()));
                     if (got != want) fail("at_least");
                     if (kernels.count_at_least(front.data(), begin, end, low) != want.size()) fail("count_at_least");
+                    check_sum_at_least(kernels, front, begin, low, want, random);
                     if (low > high) continue;
                     got.assign(want_between.size() + select_slack, 0);
                     got.resize(kernels.between(front.data(), begin, end, low, high, got.data()));
@@ -232,6 +253,9 @@ void check_reaching() {
                 if (!(std::fabs(x[i]) < threshold)) wanted.push_back(static_cast<std::uint32_t>(i));
             Words got;
             Floats values;
+            const Floats zeros(n, -0.0f);
+            Floats total(n);
+            const bool sum = random.below(2) == 0;
             for (std::size_t begin = 0, rounds = 0; begin < n || rounds == 0; ++rounds) {
                 const std::size_t room = 4096 + select_slack + random.below(5000), before = random.below(100);
                 Words indices(room);
@@ -239,8 +263,11 @@ void check_reaching() {
                 std::size_t count = before;
                 if (before + 4096 + select_slack > room) count = 0;
                 const std::size_t first = count;
-                const std::size_t stopped = select_reaching(x.data(), n, begin, threshold, room, indices.data(),
-                                                            kept.data(), &count);
+                const std::size_t stopped =
+                    sum ? select_reaching(Sum{x.data(), zeros.data(), total.data()}, n, begin, threshold, room,
+                                          indices.data(), kept.data(), &count)
+                        : select_reaching(Vector{x.data()}, n, begin, threshold, room, indices.data(), kept.data(),
+                                          &count);
                 if (stopped == begin && begin < n) fail("reaching stops though there is room");
                 begin = stopped;
                 got.insert(got.end(), indices.begin() + static_cast<std::ptrdiff_t>(first),
