@@ -149,8 +149,10 @@ TokenBlock TokenWriter::finish() noexcept {
     return {tokens_, size_, extra_, extra_bits_};
 }
 
-std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uint8_t* out) noexcept {
+std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uint8_t* out,
+                         TokenCounts* counted) noexcept {
     const TokenCounts counts = count_tokens(block.tokens, block.size);
+    if (counted != nullptr) *counted = counts;
     const Frequencies frequencies = normalise(counts);
     const unsigned kind = lanes_log2(counts, frequencies);
     const unsigned lanes = 1u << kind;

@@ -97,21 +97,24 @@ void add_by_table(const QuantiseKernels& kernels, const std::uint32_t* zigzag, c
 
 }  // namespace
 
-std::uint32_t LevelBlockWriter::put(const std::uint32_t* zigzag, std::size_t size) noexcept {
+void LevelBlockWriter::put(const std::uint32_t* zigzag, std::size_t size) noexcept {
     numbers_.put(zigzag, size);
     std::memcpy(next_, scratch_.wide + wide_, size);
     next_ += size;
     wide_ += size;
-    std::uint32_t nonzero = 0;
-    for (std::size_t i = 0; i < size; ++i) nonzero += zigzag[i] != 0;
-    return nonzero;
 }
 
-std::size_t LevelBlockWriter::finish() noexcept {
+LevelBlock LevelBlockWriter::finish() noexcept {
     TokenBlock block = numbers_.finish();
     block.tokens = scratch_.tokens;
     block.size = static_cast<std::size_t>(next_ - scratch_.tokens);
-    return encode_block(block, scratch_.stack, scratch_.block);
+    TokenCounts counts;
+    LevelBlock result{encode_block(block, scratch_.stack, scratch_.block, &counts), {}};
+    result.sums.nonzero = block.size - counts[0];
+    std::uint64_t squares = 0;  // of small whole numbers: exact in any order
+    for (std::uint64_t s = 1; s < plain_levels; ++s) squares += counts[s] * ((s + 1) / 2) * ((s + 1) / 2);
+    result.sums.squares = static_cast<double>(squares);
+    return result;
 }
 
 LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, const Quantiser& quantiser,
@@ -121,9 +124,7 @@ LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, 
     std::uint32_t words[level_piece], zigzag[level_piece];
     float quotients[level_piece];
     double products[16] = {};
-    LevelBlock result{};
     LevelBlockWriter writer(scratch);
-    std::uint64_t squares = 0;  // of small whole numbers: exact in any order
     for (std::size_t begin = 0; begin < m; begin += level_piece) {
         const std::size_t size = std::min(level_piece, m - begin);
         const float* y = x + first + begin;
@@ -134,24 +135,20 @@ LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, 
         if (random) philox_words(quantiser.seed, quantiser.stream, first + begin, size, words);
         if (kernels.quantise_plain(y, size, quantiser.inverse, quantiser.rounding, random ? words : nullptr,
                                    writer.plain(), quantiser.summed ? products : nullptr)) {
-            const PlainSums sums = kernels.plain_sums(writer.plain(), size);
             writer.took_plain(size);
-            squares += sums.squares;
-            result.sums.nonzero += sums.nonzero;
             continue;
         }
         kernels.quantise(y, size, quantiser.inverse, quantiser.rounding, random ? words : nullptr, zigzag);
-        result.sums.nonzero += writer.put(zigzag, size);
+        writer.put(zigzag, size);
     }
+    LevelBlock result = writer.finish();
     if (quantiser.summed && !writer.all_plain()) {
         result.sums = kernels.level_sums(x + first, m, quantiser.inverse);
     } else if (quantiser.summed) {
         for (std::size_t half = 8; half > 0; half /= 2)
             for (std::size_t j = 0; j < half; ++j) products[j] += products[j + half];
         result.sums.products = products[0];
-        result.sums.squares = static_cast<double>(squares);
     }
-    result.size = writer.finish();
     return result;
 }
 

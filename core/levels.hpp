@@ -32,12 +32,12 @@ public:
     // Where the next piece's tokens go if they are plain.
     std::uint8_t* plain() noexcept { return next_; }
     void took_plain(std::size_t size) noexcept { next_ += size; }
-    // A piece of any zigzag numbers; returns how many of them are not 0.
-    std::uint32_t put(const std::uint32_t* zigzag, std::size_t size) noexcept;
+    // A piece of any zigzag numbers.
+    void put(const std::uint32_t* zigzag, std::size_t size) noexcept;
     // Whether all pieces were plain.
     bool all_plain() const noexcept { return wide_ == 0; }
-    // Writes the block to scratch.block and returns its size.
-    std::size_t finish() noexcept;
+    // Writes the block to scratch.block; tells its size, how many levels are not 0, and, of plain ones, Σ k².
+    LevelBlock finish() noexcept;
 
 private:
     const LevelScratch& scratch_;

@@ -11,19 +11,14 @@ namespace gradwire {
 inline constexpr int natural_bias = 150;
 inline constexpr int natural_lowest = -149;  // the exponent of the smallest binary32
 
-struct PowerLevels {
-    std::uint32_t all;  // the levels or'ed
-    std::uint32_t nonzero;
-};
-
 struct NaturalKernels {
     // Codes of x rounded to one of the two powers of two around it; below 2^lowest to that or to 0. Unbiased: with m
     // the mantissa's 23 bits it goes up with probability m·2^-23, exactly. words: n random words. lowest is
     // natural_lowest, or in -126 … 0.
     void (*round)(const float* x, std::size_t n, int lowest, const std::uint32_t* words, std::uint32_t* codes);
     // Codes to zigzag levels, in place, that count down from the largest exponent (natural_bias added) of the whole
-    // vector; tokens gets their lowest bytes. A code is 2·exponent + s, s the sign, and the zigzag of ±k is 2k − s.
-    PowerLevels (*levels)(std::uint32_t* codes, std::size_t n, std::uint32_t largest, std::uint8_t* tokens);
+    // vector; tokens gets their lowest bytes. Returns the levels or'ed. A code is 2·exponent + s, s the sign, and the zigzag of ±k is 2k − s.
+    std::uint32_t (*levels)(std::uint32_t* codes, std::size_t n, std::uint32_t largest, std::uint8_t* tokens);
 };
 
 const NaturalKernels& natural_kernels() noexcept;

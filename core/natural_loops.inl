@@ -21,18 +21,17 @@ void round(const float* x, std::size_t n, int lowest, const std::uint32_t* words
     }
 }
 
-PowerLevels levels(std::uint32_t* __restrict codes, std::size_t n, std::uint32_t largest,
-                   std::uint8_t* __restrict tokens) {
+std::uint32_t levels(std::uint32_t* __restrict codes, std::size_t n, std::uint32_t largest,
+                     std::uint8_t* __restrict tokens) {
     const std::uint32_t above = 2 * largest + 2;
-    PowerLevels result{0, 0};
+    std::uint32_t all = 0;
     for (std::size_t i = 0; i < n; ++i) {
         const std::uint32_t level = codes[i] == 0 ? 0u : above - codes[i];
         codes[i] = level;
-        result.all |= level;
-        result.nonzero += level != 0;
+        all |= level;
     }
     for (std::size_t i = 0; i < n; ++i) tokens[i] = static_cast<std::uint8_t>(codes[i]);
-    return result;
+    return all;
 }
 
 constexpr NaturalKernels table{round, levels};

@@ -60,20 +60,16 @@ std::uint32_t largest_power(const float* x, std::size_t n, const PowerQuantiser&
 LevelBlock encode_power_block(const float* x, std::size_t first, std::size_t m, const PowerQuantiser& quantiser,
                               std::uint32_t largest, const LevelScratch& scratch) noexcept {
     std::uint32_t codes[level_piece];
-    LevelBlock result{};
     LevelBlockWriter writer(scratch);
     for (std::size_t begin = 0; begin < m; begin += level_piece) {
         const std::size_t size = std::min(level_piece, m - begin);
         round_piece(x, first + begin, size, quantiser, codes);
-        const PowerLevels made = natural_kernels().levels(codes, size, largest, writer.plain());
-        result.sums.nonzero += made.nonzero;
-        if (made.all < plain_limit)
+        if (natural_kernels().levels(codes, size, largest, writer.plain()) < plain_limit)
             writer.took_plain(size);
         else
             writer.put(codes, size);
     }
-    result.size = writer.finish();
-    return result;
+    return writer.finish();
 }
 
 }  // namespace gradwire

@@ -107,16 +107,6 @@ bool quantise_plain(const float* x, std::size_t n, float inverse, Rounding round
     return true;
 }
 
-PlainSums plain_sums(const std::uint8_t* tokens, std::size_t n) {
-    PlainSums sums{};
-    for (std::size_t i = 0; i < n; ++i) {
-        const std::uint32_t k = (tokens[i] + 1u) >> 1;
-        sums.squares += k * k;
-        sums.nonzero += k != 0;
-    }
-    return sums;
-}
-
 void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const float* addends) {
     float table[plain_levels];  // a copy that out cannot be, for all the compiler knows
     std::copy(addends, addends + plain_levels, table);
@@ -128,7 +118,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 
 const QuantiseKernels quantise_kernels_portable{
     portable::extent,   portable::sum_squares,    portable::sum_abs,    portable::level_sums,
-    portable::quantise, portable::quantise_plain, portable::plain_sums, portable::dequantise,
+    portable::quantise, portable::quantise_plain, portable::dequantise,
     portable::add_scaled, portable::add_plain,      portable::add_dithered, portable::divide,
     portable::multiply};
 

@@ -21,10 +21,6 @@ struct Extent {
     double squares;  // Σ x_i²
 };
 
-struct PlainSums {
-    std::uint32_t squares, nonzero;
-};
-
 inline constexpr unsigned plain_levels = 32;  // zigzag levels below are tokens as they are
 
 struct QuantiseKernels {
@@ -41,8 +37,6 @@ struct QuantiseKernels {
     // is not null, x·k is added to its 16 partial sums (of nearest rounding; x[0] to the first).
     bool (*quantise_plain)(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,
                            std::uint8_t* tokens, double* products);
-    // Σ k² and the number of levels that are not 0, of fewer than 2^20 plain tokens.
-    PlainSums (*plain_sums)(const std::uint8_t* tokens, std::size_t n);
     // step·k, or step·(k − (U − ½)) where words is not null.
     void (*dequantise)(const std::uint32_t* zigzag, std::size_t n, float step, const std::uint32_t* words, float* out);
     // out += weight · (values·power), the product with power saturating at the largest finite number.

@@ -203,32 +203,6 @@ bool quantise_plain(const float* x, std::size_t n, float inverse, Rounding round
     return quantise_plain<Rounding::shared, false>(x, n, inverse, words, tokens, products);
 }
 
-PlainSums plain_sums(const std::uint8_t* tokens, std::size_t n) {
-    __m256i squares = _mm256_setzero_si256(), zeros = squares;
-    const __m256i zero = _mm256_setzero_si256();
-    std::size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-        const __m256i token = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens + i));
-        const __m256i k = _mm256_avg_epu8(token, zero);  // (token + 1) / 2
-        const __m256i pairs = _mm256_maddubs_epi16(k, k);
-        squares = _mm256_add_epi32(squares, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-        const __m256i one_if_zero = _mm256_and_si256(_mm256_cmpeq_epi8(token, zero), _mm256_set1_epi8(1));
-        zeros = _mm256_add_epi64(zeros, _mm256_sad_epu8(one_if_zero, zero));
-    }
-    alignas(32) std::uint32_t s[8];
-    alignas(32) std::uint64_t z[4];
-    _mm256_store_si256(reinterpret_cast<__m256i*>(s), squares);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(z), zeros);
-    PlainSums sums{s[0] + s[1] + s[2] + s[3] + s[4] + s[5] + s[6] + s[7],
-                   static_cast<std::uint32_t>(i - (z[0] + z[1] + z[2] + z[3]))};
-    for (; i < n; ++i) {
-        const std::uint32_t k = (tokens[i] + 1u) >> 1;
-        sums.squares += k * k;
-        sums.nonzero += k != 0;
-    }
-    return sums;
-}
-
 void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const float* addends) {
     __m256 part[4];
     for (int r = 0; r < 4; ++r) part[r] = _mm256_loadu_ps(addends + 8 * r);
@@ -250,7 +224,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 
 const QuantiseKernels quantise_kernels_avx2{
     avx2::extent,   avx2::sum_squares,    avx2::sum_abs,    avx2::level_sums,
-    avx2::quantise, avx2::quantise_plain, avx2::plain_sums, avx2::dequantise,
+    avx2::quantise, avx2::quantise_plain, avx2::dequantise,
     avx2::add_scaled, avx2::add_plain,      avx2::add_dithered, avx2::divide,
     avx2::multiply};
 

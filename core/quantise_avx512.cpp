@@ -187,21 +187,6 @@ bool quantise_plain(const float* x, std::size_t n, float inverse, Rounding round
     return quantise_plain<Rounding::shared, false>(x, n, inverse, words, tokens, products);
 }
 
-PlainSums plain_sums(const std::uint8_t* tokens, std::size_t n) {
-    __m512i squares = _mm512_setzero_si512();
-    PlainSums sums{};
-    for (std::size_t i = 0; i < n; i += 64) {
-        const __mmask64 mask = n - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (n - i)) - 1;
-        const __m512i token = _mm512_maskz_loadu_epi8(mask, tokens + i);
-        const __m512i k = _mm512_avg_epu8(token, _mm512_setzero_si512());  // (token + 1) / 2
-        const __m512i pairs = _mm512_maddubs_epi16(k, k);
-        squares = _mm512_add_epi32(squares, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
-        sums.nonzero += static_cast<std::uint32_t>(__builtin_popcountll(_mm512_test_epi8_mask(token, token)));
-    }
-    sums.squares = static_cast<std::uint32_t>(_mm512_reduce_add_epi32(squares));
-    return sums;
-}
-
 void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const float* addends) {
     const __m512 low = _mm512_loadu_ps(addends), high = _mm512_loadu_ps(addends + 16);
     std::size_t i = 0;
@@ -217,7 +202,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 
 const QuantiseKernels quantise_kernels_avx512{
     avx512::extent,   avx512::sum_squares,    avx512::sum_abs,    avx512::level_sums,
-    avx512::quantise, avx512::quantise_plain, avx512::plain_sums, avx512::dequantise,
+    avx512::quantise, avx512::quantise_plain, avx512::dequantise,
     avx512::add_scaled, avx512::add_plain,      avx512::add_dithered, avx512::divide,
     avx512::multiply};
 

@@ -127,20 +127,15 @@ EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
 }
 
 TokenCounts count_tokens(const std::uint8_t* tokens, std::size_t m) noexcept {
-    TokenCounts counts{};
-    std::size_t i = 0;
+    TokenTables tables = {};
+    std::size_t counted = 0;
 #if defined(__x86_64__)
-    if (simd() == Simd::avx512) i = count_small_tokens_avx512(tokens, m, counts.data());
-    if (simd() == Simd::avx2) i = count_small_tokens_avx2(tokens, m, counts.data());
+    if (simd() == Simd::avx512) counted = count_tokens_avx512(tokens, m, tables);
+    if (simd() == Simd::avx2) counted = count_tokens_avx2(tokens, m, tables);
 #endif
-    // Four tables, so that a run of equal tokens does not wait for its own last increment.
-    std::uint32_t table[4][256] = {};
-    for (; i + 8 <= m; i += 8) {
-        const auto eight = load<std::uint64_t>(tokens + i);
-        for (unsigned j = 0; j < 8; ++j) ++table[j & 3][eight >> (8 * j) & 0xFF];
-    }
-    for (; i < m; ++i) ++table[0][tokens[i]];
-    for (unsigned s = 0; s < token_limit; ++s) counts[s] += table[0][s] + table[1][s] + table[2][s] + table[3][s];
+    count_one_by_one(tokens + counted, m - counted, tables);
+    TokenCounts counts;
+    for (unsigned s = 0; s < token_limit; ++s) counts[s] = tables[0][s] + tables[1][s] + tables[2][s] + tables[3][s];
     return counts;
 }
 

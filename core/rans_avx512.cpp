@@ -178,38 +178,49 @@ DecodeGroups decode_groups_avx512(unsigned lanes) noexcept {
     return lanes == 16 ? decode_groups<1> : lanes == 32 ? decode_groups<2> : decode_groups<4>;
 }
 
-// Bytes count to 255 before they are added up.
-std::size_t count_small_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept {
-    constexpr std::size_t run = 255 * 64;
-    constexpr unsigned at_once = 12;  // so that the tokens and their counts stay in registers
-    __m512i all = _mm512_setzero_si512();
-    const std::size_t whole = m / 64 * 64;
-    for (std::size_t j = 0; j < whole; j += 64) all = _mm512_max_epu8(all, _mm512_loadu_si512(tokens + j));
-    alignas(64) std::uint8_t bytes[64];
-    _mm512_store_si512(bytes, all);
-    unsigned top = 0;
-    for (const std::uint8_t b : bytes) top = b > top ? b : top;
-    if (top >= small_token_limit) return 0;
-
+// The tokens of a run: eight at a time are compared, for as long as many are left; the others, seldom ones, are picked out
+// and counted one by one.
+std::size_t count_tokens_avx512(const std::uint8_t* tokens, std::size_t m, TokenTables& tables) noexcept {
+    constexpr std::size_t run = 255 * 64;  // bytes count to 255 before they are added up
+    constexpr unsigned at_once = 8;        // so that the tokens and their counts stay in registers
     const __m512i one = _mm512_set1_epi8(1);
+    const std::size_t whole = m / 64 * 64;
+    std::uint8_t seldom[run + 64];
     for (std::size_t begin = 0; begin < whole; begin += run) {
         const std::size_t end = begin + run < whole ? begin + run : whole;
-        for (unsigned first = 0; first <= top; first += at_once) {
+        std::size_t left = end - begin;
+        unsigned first = 0;
+        for (; left > (end - begin) / 16; first += at_once) {
             __m512i token[at_once], count[at_once];
+#pragma GCC unroll 8
             for (unsigned s = 0; s < at_once; ++s) {
                 token[s] = _mm512_set1_epi8(static_cast<char>(first + s));
                 count[s] = _mm512_setzero_si512();
             }
             for (std::size_t j = begin; j < end; j += 64) {
                 const __m512i v = _mm512_loadu_si512(tokens + j);
-#pragma GCC unroll 12
+#pragma GCC unroll 8
                 for (unsigned s = 0; s < at_once; ++s)
                     count[s] = _mm512_mask_add_epi8(count[s], _mm512_cmpeq_epi8_mask(v, token[s]), count[s], one);
             }
-            for (unsigned s = 0; s < at_once; ++s)
-                counts[first + s] += static_cast<std::uint32_t>(
+#pragma GCC unroll 8
+            for (unsigned s = 0; s < at_once; ++s) {
+                const auto seen = static_cast<std::uint32_t>(
                     _mm512_reduce_add_epi64(_mm512_sad_epu8(count[s], _mm512_setzero_si512())));
+                tables[0][first + s] += seen;
+                left -= seen;
+            }
         }
+        if (left == 0) continue;
+        const __m512i low = _mm512_set1_epi8(static_cast<char>(first));
+        std::size_t size = 0;
+        for (std::size_t j = begin; j < end; j += 64) {
+            const __m512i v = _mm512_loadu_si512(tokens + j);
+            const __mmask64 kept = _mm512_cmpge_epu8_mask(v, low);
+            _mm512_storeu_si512(seldom + size, _mm512_maskz_compress_epi8(kept, v));
+            size += static_cast<std::size_t>(_mm_popcnt_u64(kept));
+        }
+        count_one_by_one(seldom, size, tables);
     }
     return whole;
 }

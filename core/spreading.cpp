@@ -36,7 +36,7 @@ std::size_t encode_coefficient_block(const Coefficients& coefficients, std::size
             writer.put(numbers, size);
         }
     }
-    return writer.finish();
+    return writer.finish().size;
 }
 
 void add_chunk(const std::uint16_t* numbers, const Frame& frame, const FrameSum& sum, float* out,
