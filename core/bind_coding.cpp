@@ -30,19 +30,68 @@ private:
     Spare memory_;
 };
 
+void append_integers(const std::uint32_t* v, std::size_t m, const BlockBuffers& buffers,
+                     std::vector<std::uint8_t>& section) {
+    for (std::size_t begin = 0; begin < m; begin += block_length) {
+        TokenWriter numbers(buffers.tokens(), buffers.extra());
+        numbers.put(v + begin, std::min(block_length, m - begin));
+        const std::size_t size = encode_block(numbers.finish(), buffers.stack(), buffers.block());
+        section.insert(section.end(), buffers.block(), buffers.block() + size);
+    }
+}
+
+std::size_t write_indices(const std::uint32_t* indices, std::size_t k, std::uint32_t n, const BlockBuffers& buffers,
+                          std::uint8_t* out) {
+    return encode_indices(indices, k, n, {buffers.tokens(), buffers.extra(), buffers.stack(), buffers.block()}, out);
+}
+
 nb::bytes encode_integers(WordsIn v) {
     std::vector<std::uint8_t> section;
     {
         nb::gil_scoped_release release;
-        const BlockBuffers buffers(std::min(v.size(), block_length));
-        for (std::size_t begin = 0; begin < v.size(); begin += block_length) {
-            TokenWriter numbers(buffers.tokens(), buffers.extra());
-            numbers.put(v.data() + begin, std::min(block_length, v.size() - begin));
-            const std::size_t size = encode_block(numbers.finish(), buffers.stack(), buffers.block());
-            section.insert(section.end(), buffers.block(), buffers.block() + size);
-        }
+        append_integers(v.data(), v.size(), BlockBuffers(std::min(v.size(), block_length)), section);
     }
     return nb::bytes(section.data(), section.size());
+}
+
+// The sparse form of a levels section: where the c levels are that are not 0, and what they are.
+std::vector<std::uint8_t> sparse_levels(const std::uint32_t* zigzag, std::uint32_t m, std::size_t c,
+                                        const BlockBuffers& buffers) {
+    std::vector<std::uint32_t> numbers(2 * c);
+    std::uint32_t* const where = numbers.data();
+    std::uint32_t* const less_one = where + c;
+    for (std::uint32_t i = 0, j = 0; i < m; ++i) {
+        if (zigzag[i] == 0) continue;
+        where[j] = i;
+        less_one[j++] = zigzag[i] - 1;
+    }
+    std::vector<std::uint8_t> form(8 + (c > 0 ? indices_bound(c, m) : 0));
+    form[0] = 1;
+    std::uint8_t* end = put_varint(form.data() + 1, static_cast<std::uint32_t>(c));
+    if (c > 0) end += write_indices(where, c, m, buffers, end);
+    form.resize(static_cast<std::size_t>(end - form.data()));
+    append_integers(less_one, c, buffers, form);
+    return form;
+}
+
+// Sparse if 64·c < m; or if m is small and the sparse form is shorter; else dense.
+nb::bytes encode_level_numbers(WordsIn zigzag) {
+    constexpr std::size_t tried = 4096;
+    const std::size_t m = zigzag.size();
+    if (m > 0xFFFFFFFFu) throw nb::value_error("fewer than 2^32 levels are due");
+    std::vector<std::uint8_t> sparse, dense;
+    {
+        nb::gil_scoped_release release;
+        const BlockBuffers buffers(std::min(m, block_length));
+        const std::size_t c = m - static_cast<std::size_t>(std::count(zigzag.data(), zigzag.data() + m, 0u));
+        if (64 * c < m || m <= tried) sparse = sparse_levels(zigzag.data(), static_cast<std::uint32_t>(m), c, buffers);
+        if (64 * c >= m) {
+            dense.push_back(0);
+            append_integers(zigzag.data(), m, buffers, dense);
+        }
+    }
+    const auto& form = dense.empty() || (!sparse.empty() && sparse.size() < dense.size()) ? sparse : dense;
+    return nb::bytes(form.data(), form.size());
 }
 
 nb::tuple decode_integers_(BytesIn data, std::size_t m) {
@@ -65,9 +114,7 @@ nb::bytes encode_indices_(WordsIn indices, std::uint32_t n) {
     if (bounded) {
         nb::gil_scoped_release release;
         if (indices_are_valid(indices.data(), k, n)) {
-            const BlockBuffers buffers(std::min(k, block_length));
-            size = encode_indices(indices.data(), k, n,
-                                  {buffers.tokens(), buffers.extra(), buffers.stack(), buffers.block()}, section.data());
+            size = write_indices(indices.data(), k, n, BlockBuffers(std::min(k, block_length)), section.data());
         }
     }
     if (size == 0) {
@@ -96,6 +143,7 @@ nb::tuple decode_indices_(BytesIn data, std::uint32_t n, std::size_t k) {
 
 void bind_coding(nb::module_& m) {
     m.def("encode_integers", &encode_integers, nb::arg("v"));
+    m.def("encode_level_numbers", &encode_level_numbers, nb::arg("zigzag"));
     m.def("decode_integers", &decode_integers_, nb::arg("data"), nb::arg("m"));
     m.def("encode_indices", &encode_indices_, nb::arg("indices"), nb::arg("n"));
     m.def("decode_indices", &decode_indices_, nb::arg("data"), nb::arg("n"), nb::arg("k"));

@@ -73,7 +73,10 @@ Extent extent(const float* x, std::size_t n) {
             squares.add_squares(y);
         };
         std::size_t i = begin;
-        for (; i + lanes <= end; i += lanes) take(x + i);
+        for (; i + lanes <= end; i += lanes) {
+            __builtin_prefetch(x + i + ahead);
+            take(x + i);
+        }
         if (i < end) take(Tail(x + i, end - i).x);
         result.squares += squares.fold();
     }

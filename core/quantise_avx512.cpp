@@ -64,6 +64,11 @@ Extent extent(const float* x, std::size_t n) {
             squares.add_squares(x + i, mask);
         };
         std::size_t i = begin;
+        for (; i + 4 * lanes <= end; i += 4 * lanes) {
+            for (std::size_t line = i; line < i + 4 * lanes; line += 16) __builtin_prefetch(x + line + ahead);
+#pragma GCC unroll 4
+            for (std::size_t j = i; j < i + 4 * lanes; j += lanes) take(j, 0xFFFF);
+        }
         for (; i + lanes <= end; i += lanes) take(i, 0xFFFF);
         if (i < end) take(i, first_lanes(end - i));
         result.squares += squares.fold();

@@ -6,6 +6,7 @@ import pytest
 from gradwire import _core
 from gradwire.errors import MessageError
 from gradwire.kernels import reference
+from gradwire.wire import Reader
 
 BEST = _core.simd()
 LEVELS = ["portable", "avx2", "avx512"][: ["portable", "avx2", "avx512"].index(BEST) + 1]
@@ -82,6 +83,20 @@ def test_every_level_writes_the_bytes_of_the_reference_and_reads_them(name, m):
         _core.set_simd(level)
         assert _core.encode_integers(v) == section, level
         check_round_trip(_core, section, v)
+
+
+@pytest.mark.parametrize("m", [0, 1, 63, 64, 65, 500, 4096, 4097, 30000])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.016, 0.1, 0.6])
+def test_levels_take_the_form_of_the_reference_at_every_share_of_zeros(share, m):
+    rng = np.random.default_rng([m, int(1000 * share)])
+    for values in (np.ones(m), rng.geometric(0.5, m), rng.integers(1, 2**32, m)):
+        v = np.where(rng.random(m) < share, values, 0).astype(np.uint32)
+        section = reference.encode_level_numbers(v)
+        for level in LEVELS:
+            _core.set_simd(level)
+            assert _core.encode_level_numbers(v) == section, level
+        reader = Reader(memoryview(section), m)
+        assert np.array_equal(reader.levels(m), v)
 
 
 @pytest.mark.parametrize("m", [BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 77])

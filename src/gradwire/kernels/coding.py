@@ -17,6 +17,7 @@ __all__ = [
     "encode_contextual",
     "encode_indices",
     "encode_integers",
+    "encode_level_numbers",
     "encode_spherical",
     "fit_tables",
     "normalise_tables",
@@ -34,6 +35,11 @@ Bytes = bytes | bytearray | memoryview
 def encode_integers(v: Words) -> bytes:
     """The integers section of v."""
     return backends.active.encode_integers(v)
+
+
+def encode_level_numbers(zigzag: Words) -> bytes:
+    """The levels section of signed integers, given as zigzag numbers, in its shorter form."""
+    return backends.active.encode_level_numbers(zigzag)
 
 
 def decode_integers(data: Bytes, m: int) -> tuple[Words, int]:

@@ -92,17 +92,7 @@ class Writer:
 
     def levels(self, zigzag: npt.NDArray[np.uint32]) -> None:
         """A levels section (4.4) of signed integers, given as zigzag numbers."""
-        m, c = len(zigzag), int(np.count_nonzero(zigzag))
-        sparse = _sparse_levels(zigzag) if 64 * c < m or m <= SHORT else None
-        if sparse is not None and 64 * c < m:
-            self.raw(sparse)
-            return
-        dense = kernels.encode_integers(zigzag)
-        if sparse is not None and len(sparse) < 1 + len(dense):
-            self.raw(sparse)
-        else:
-            self.u8(0)
-            self.raw(dense)
+        self.raw(kernels.encode_level_numbers(zigzag))
 
     def quantised(self, x: kernels.Vector, inverse: float, rounding: int, seed: int, stream: int) -> None:
         """A levels section (4.4) of x's levels, as :func:`kernels.quantise` gives them, without keeping these."""
@@ -136,15 +126,4 @@ LONG = 4096
 """Pieces of so many bytes are kept by reference."""
 
 SHORT = 4096
-"""Up to this many levels both forms are tried."""
-
-
-def _sparse_levels(zigzag: npt.NDArray[np.uint32]) -> bytes:
-    where = np.flatnonzero(zigzag).astype(np.uint32)
-    form = Writer()
-    form.u8(1)
-    form.varint(len(where))
-    if len(where):
-        form.indices(where, len(zigzag))
-        form.integers(zigzag[where] - np.uint32(1))
-    return form.data
+"""Of so few levels the sparse form is tried too."""

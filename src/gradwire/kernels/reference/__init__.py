@@ -21,6 +21,7 @@ from gradwire.kernels.reference.levels import (
     add_table_levels,
     dequantise,
     encode_divided_levels,
+    encode_level_numbers,
     encode_levels,
     encode_summed_levels,
 )
@@ -88,6 +89,7 @@ __all__ = [
     "encode_float16",
     "encode_indices",
     "encode_integers",
+    "encode_level_numbers",
     "encode_levels",
     "encode_powers",
     "encode_spherical",

@@ -4,7 +4,8 @@ import numpy as np
 import numpy.typing as npt
 
 from gradwire.errors import MessageError
-from gradwire.kernels.reference.integers import decode_integers, encode_integers
+from gradwire.kernels.reference.indices import encode_indices
+from gradwire.kernels.reference.integers import _varint, decode_integers, encode_integers
 from gradwire.kernels.reference.quantise import level_sums, quantise
 from gradwire.kernels.reference.random import uniform
 from gradwire.kernels.reference.values import add_dense
@@ -16,6 +17,7 @@ __all__ = [
     "add_table_levels",
     "dequantise",
     "encode_divided_levels",
+    "encode_level_numbers",
     "encode_levels",
     "encode_summed_levels",
 ]
@@ -24,6 +26,27 @@ Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
 
 LARGEST = np.finfo(np.float32).max
+
+
+SHORT = 4096
+"""Up to this many levels both forms are tried."""
+
+
+def encode_level_numbers(zigzag: Words) -> bytes:
+    """The levels section (4.4) of zigzag numbers: sparse if few are not 0, or if they are few and it is shorter."""
+    m, c = len(zigzag), int(np.count_nonzero(zigzag))
+    sparse = _sparse(zigzag, c) if 64 * c < m or m <= SHORT else None
+    dense = b"\0" + encode_integers(zigzag) if 64 * c >= m else None
+    if dense is None or (sparse is not None and len(sparse) < len(dense)):
+        assert sparse is not None
+        return sparse
+    return dense
+
+
+def _sparse(zigzag: Words, c: int) -> bytes:
+    where = np.flatnonzero(zigzag).astype(np.uint32)
+    form = b"\1" + _varint(c)
+    return form + encode_indices(where, len(zigzag)) + encode_integers(zigzag[where] - np.uint32(1)) if c else form
 
 
 def encode_levels(x: Floats, inverse: float, rounding: int, seed: int, stream: int) -> tuple[list[bytes], int]:
