@@ -30,7 +30,7 @@ def train(folder, first, epochs):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model, optimizer, batches = accelerator.prepare(model, optimizer, loader())
 
-    hook = gradwire.torch.compress(model, ratio=30, topology="gather", when="always")
+    hook = gradwire.torch.compress(model, ratio=40, topology="gather", when="always", optimizer=optimizer)
     accelerator.register_for_checkpointing(WholeState(hook))
 
     if first:

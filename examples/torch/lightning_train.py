@@ -43,7 +43,7 @@ def train(folder, epochs, resume=None):
         strategy="ddp",
         accelerator="cpu",
         devices=2,
-        callbacks=[Compress(ratio=30, topology="gather", when="always")],
+        callbacks=[Compress(ratio=40, topology="gather", when="always")],
         max_epochs=epochs,
         accumulate_grad_batches=2,
         gradient_clip_val=1.0,

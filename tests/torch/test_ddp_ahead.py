@@ -52,6 +52,13 @@ def test_resumed_training_has_the_same_bits(two, tmp_path):
     assert two.run(states.interrupt, options, 8, 5, str(tmp_path)) == straight
 
 
+def test_the_optimizer_may_be_wrapped_as_accelerate_and_lightning_do():
+    class Wrapped:
+        optimizer = torch.optim.SGD([torch.zeros(1)])
+
+    assert DDPHook("topk:k=0.01", ahead=1.0, optimizer=Wrapped()).ahead == 1.0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

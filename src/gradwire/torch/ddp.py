@@ -133,6 +133,7 @@ class DDPHook:
             error_feedback = Classic() if error_feedback else NoFeedback()
         self.variant: Variant = error_feedback
         self.warm_up = warm_up if isinstance(warm_up, WarmUp) else WarmUp(self.codec, warm_up)
+        optimizer = getattr(optimizer, "optimizer", optimizer)  # out of what Accelerate and Lightning wrap it in
         self.factors = Factors(units, optimizer, scaler, clip)
         self.ahead = ahead
         self._optimizer = optimizer

@@ -24,7 +24,7 @@ class Compress(Callback):
 
     With one device there is nothing to exchange, and nothing happens. A checkpoint that was made at another number of
     devices can be loaded. Under a precision with a GradScaler, what is kept is free of its scale; with units="step",
-    the trainer's first optimizer is taken.
+    or if it is the only one, the trainer's first optimizer is taken: gradients are a step ahead if it is an SGD.
 
     Every rank takes part in making a checkpoint, so call trainer.save_checkpoint on all of them, as Lightning asks for
     anyway. Rank 0 then holds the residuals of all ranks.
@@ -60,7 +60,7 @@ class Compress(Callback):
                 f"Compress works with strategy='ddp', and this trainer has {type(trainer.strategy).__name__}"
             )
         choices = {"scaler": getattr(trainer.precision_plugin, "scaler", None), **self._choices}
-        if choices.get("units") == "step":
+        if choices.get("units") == "step" or len(trainer.optimizers) == 1:
             choices.setdefault("optimizer", trainer.optimizers[0])
         if self.hook is not None and self._loaded is None:  # fitted before: the trainer has wrapped the model anew
             self._loaded = self.hook.state_dict()

@@ -85,7 +85,8 @@ def compress(
     if warm_up is None:
         warm_up = WARM_UP if sparsifier else 0
     if ahead is None:
-        possible = isinstance(optimizer, torch.optim.SGD) and choices.get("error_feedback", True) is True
+        inner = getattr(optimizer, "optimizer", optimizer)
+        possible = isinstance(inner, torch.optim.SGD) and choices.get("error_feedback", True) is True
         ahead = AHEAD if possible and sparsifier else 0.0
     if ahead or choices.get("units") == "step":
         choices = {**choices, "ahead": ahead, "optimizer": optimizer}
