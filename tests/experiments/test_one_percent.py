@@ -1,4 +1,4 @@
-"""Training at 1 % density meets dense accuracy: `pytest -m long -s tests/experiments/test_one_percent.py`, some 15 minutes.
+"""Training at 1 % density meets dense accuracy: `pytest -m long tests/experiments/test_one_percent.py`, 15 minutes.
 
 The folder of CIFAR-10 is named by GRADWIRE_DATA; Fashion-MNIST is found where Debian's package puts it.
 """
