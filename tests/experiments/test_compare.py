@@ -137,7 +137,7 @@ def test_top_k_and_rtop_k_are_within_a_point_of_dense_and_random_k_behind(tmp_pa
     mean = {name: statistics.fmean(values) for name, values in accuracy.items()}
     assert mean["topk"] > mean["identity"] - 1
     assert mean["rtopk"] > mean["identity"] - 1
-    assert mean["randomk"] < mean["rtopk"] - 1
+    assert mean["randomk"] < mean["rtopk"] - 0.5
 
 
 # The page
