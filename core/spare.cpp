@@ -16,12 +16,7 @@ namespace {
 
 constexpr std::size_t grain = std::size_t{1} << 16;       // sizes are multiples: what is of about one size is of one
 constexpr std::size_t most_kept = std::size_t{128} << 20;  // bytes that lie idle, at most
-constexpr std::size_t page = 4096, huge_page = std::size_t{1} << 21;
-
-// Long memory begins where a huge page can: else how many of them it gets is a matter of luck.
-constexpr std::align_val_t alignment_of(std::size_t size) {
-    return static_cast<std::align_val_t>(size < huge_page ? page : huge_page);
-}
+constexpr std::align_val_t page{4096};
 
 struct Idle {
     std::uint8_t* data;
@@ -47,9 +42,9 @@ Shelf& shelf() {
 }
 
 std::uint8_t* fresh(std::size_t size) {
-    void* data = ::operator new(size, alignment_of(size));
+    void* data = ::operator new(size, page);
 #if defined(__linux__)
-    if (size >= huge_page) madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
+    if (size >= std::size_t{4} << 20) madvise(data, size, MADV_HUGEPAGE);  // advice: a refusal changes nothing
 #endif
     return static_cast<std::uint8_t*>(data);
 }
@@ -92,7 +87,7 @@ Spare::~Spare() {
             }
         }
     }
-    ::operator delete(data_, alignment_of(size_));
+    ::operator delete(data_, page);
 }
 
 }  // namespace gradwire

@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 import torch
 
 from gradwire.errors import ParameterError
-from gradwire.experiments import federated
+from gradwire.experiments import compare, federated
 from gradwire.experiments.federated.settings import Settings
 from gradwire.experiments.federated.split import split
 
@@ -31,16 +31,8 @@ def one_thread():
 
 def options(tmp_path, *words):
     parser = argparse.ArgumentParser()
-    parser.add_argument("--data", default="digits")
-    parser.add_argument("--data-dir")
-    parser.add_argument("--codec", action="append")
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--batch", type=int)
-    parser.add_argument("--lr", type=float)
-    parser.add_argument("--no-error-feedback", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    parser.set_defaults(out=tmp_path)
-    federated.add_arguments(parser)
+    compare.add_arguments(parser)
+    parser.set_defaults(out=tmp_path, seeds=1)
     return parser.parse_args(["--federated", *words])
 
 
