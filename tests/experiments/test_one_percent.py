@@ -14,7 +14,7 @@ import pytest
 from gradwire.errors import MissingError
 from gradwire.experiments.compare.datasets import load
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 DATA = os.environ.get("GRADWIRE_DATA")
 RUNS = {
     "fashion-mnist": [],
