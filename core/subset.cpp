@@ -54,8 +54,9 @@ std::size_t insert(const std::uint32_t* candidates, std::size_t count, std::uint
 // which others use as well, a draw takes two to three times as long.
 constexpr unsigned region_bits = 21;
 
-// The words that are drawn at once; as many as keep each region busy for a while, in no more memory than the bitmap's.
-constexpr std::size_t chunk = 2048;
+constexpr std::size_t chunk = 2048;  // words of the generator that are made at once
+
+// Candidates that are sorted at once: many for each region, in no more memory than the bitmap's, or 2 MB.
 std::size_t sorted_at_once(std::uint32_t n, std::size_t wanted) noexcept {
     return std::min(wanted, std::max(std::size_t{1} << 18, std::size_t{n} / 64));
 }

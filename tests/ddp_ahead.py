@@ -2,7 +2,6 @@
 
 import torch
 from torch import nn
-from torch.distributed.algorithms.join import Join
 
 from ddp_jobs import TOPK, attach, backward, batch, fingerprint, kept, net
 
@@ -54,7 +53,7 @@ def in_storage_order(rank, world):
 
 
 def looks_between(rank, world):
-    """Between the passes of an accumulated gradient: evaluation, and a state of the model, see what is shared."""
+    """Between passes, evaluation and a state of the model see what is shared, and a loaded state stays."""
     model, hook, optimizer = begin()
     backward(model, rank, 0)
     optimizer.step()
@@ -72,8 +71,13 @@ def looks_between(rank, world):
     backward(model, rank, 3)
     model(batch(rank, 4)[0])  # a forward pass without a backward
     away = fingerprint(model.parameters()) != shared
+    model.module.load_state_dict(other := net(seed=1).state_dict())
+    loaded = fingerprint(model.parameters()) == fingerprint(other.values())
+    model(batch(rank, 4)[0])
+    shared = fingerprint(other.values())
+    away = away and fingerprint(model.parameters()) != shared
     stored = fingerprint(model.state_dict().values()) == shared
-    return twice_ahead, evaluated, away, stored, hook.stats().total.steps
+    return twice_ahead, evaluated, away, loaded, stored, hook.stats().total.steps
 
 
 def skips(rank, world):
@@ -91,17 +95,6 @@ def skips(rank, world):
         scaler.update()
         prints.append((fingerprint(model.parameters()), fingerprint(kept(hook)["residual"].values())))
     return prints[0] == prints[1], prints[1] != prints[2], fingerprint(model.parameters())
-
-
-def uneven(rank, world):
-    """Rank r has r + 2 batches."""
-    model, hook, optimizer = begin()
-    with Join([model]):
-        for step in range(rank + 2):
-            optimizer.zero_grad()
-            backward(model, rank, step)
-            optimizer.step()
-    return fingerprint(model.parameters()), hook.stats().total.steps
 
 
 def diverge(rank, world):

@@ -63,12 +63,14 @@ def accumulate(rank, world, parts):
     return fingerprint(p.grad for p in model.parameters()), hook.stats().total.steps
 
 
-def uneven(rank, world):
+def uneven(rank, world, ahead):
     """Rank r has r + 2 batches: Join lets the early ranks shadow the late ones."""
     from torch.distributed.algorithms.join import Join
 
-    model, hook = attach(net(), TOPK, check_every=1)
-    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    module = net()
+    optimizer = torch.optim.SGD(module.parameters(), 0.1)
+    settings = {"ahead": ahead, "optimizer": optimizer} if ahead else {}
+    model, hook = attach(module, TOPK, check_every=1, **settings)
     with Join([model]):
         for step in range(rank + 2):
             optimizer.zero_grad()

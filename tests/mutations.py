@@ -156,3 +156,8 @@ class _like_gradwire:  # noqa: N801 - it stands in for the module
     def __init__(self, **changed):
         self.__dict__.update(vars(gradwire))
         self.__dict__.update(changed)
+
+
+def indices_as_words(self, indices, n):
+    """D18: an index takes 32 bits."""
+    self.raw(indices.astype("<u4").tobytes())

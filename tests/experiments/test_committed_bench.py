@@ -75,7 +75,7 @@ def test_d19_encoding_costs_less_than_a_link_saves(rows):
             assert speed > TEN_GIGABIT, codec
 
 
-def test_a_slow_encoder_would_be_seen(rows):
+def test_d19_an_encoder_as_slow_as_torch_is_seen(rows):
     for row in rows:
         if row["name"] == "topk:k=0.01" and not row["library"]:
             row["encode_s"] = str(4e-9 * int(row["n"]) / 0.13)  # as top-k in torch

@@ -130,14 +130,14 @@ def test_torchrun_gives_the_same_bits(made, tmp_path):
 
 @pytest.mark.long
 def test_top_k_and_rtop_k_are_within_a_point_of_dense_and_random_k_behind(tmp_path):
-    assert compare.run(parse("--out", str(tmp_path))) == 0
+    assert compare.run(parse("--ahead", "0", "--out", str(tmp_path))) == 0
     accuracy = {}
     for r in lines(tmp_path):
         accuracy.setdefault(r["task"]["codec"].partition(":")[0], []).append(100 * r["accuracy"])
     mean = {name: statistics.fmean(values) for name, values in accuracy.items()}
     assert mean["topk"] > mean["identity"] - 1
     assert mean["rtopk"] > mean["identity"] - 1
-    assert mean["randomk"] < mean["rtopk"] - 0.5
+    assert mean["randomk"] < mean["rtopk"] - 1
 
 
 # The page

@@ -23,18 +23,13 @@ def test_they_move_by_their_residual_in_every_layout_and_type(two):
 
 
 def test_evaluation_and_state_see_what_is_shared(two):
-    assert only(two.run(jobs.looks_between)) == (True, True, True, True, 2)
+    assert only(two.run(jobs.looks_between)) == (True, True, True, True, True, 2)
 
 
 def test_a_skipped_step_changes_nothing(two):
     stays, goes_on, _ = only(two.run(jobs.skips))
     assert stays
     assert goes_on
-
-
-def test_join_with_uneven_inputs(two):
-    _, steps = only(two.run(jobs.uneven))
-    assert steps == 3
 
 
 def test_compiled_model(two):

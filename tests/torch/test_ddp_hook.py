@@ -151,8 +151,9 @@ def test_d17_no_sync_accumulates_and_sends_once(two):
     assert steps == 1
 
 
-def test_d17_join_with_uneven_inputs(two):
-    _, steps = only(two.run(fits.uneven))
+@pytest.mark.parametrize("ahead", [0.0, 2.0])
+def test_d17_join_with_uneven_inputs(two, ahead):
+    _, steps = only(two.run(fits.uneven, ahead))
     assert steps == 3
 
 

@@ -7,7 +7,9 @@ import pytest
 
 import ddp_jobs
 import mutations
+import test_wires
 from gloo_ranks import GlooRanks, RankError
+from gradwire import wire
 
 pytestmark = pytest.mark.long
 
@@ -101,3 +103,11 @@ def test_d16_fails_where_buckets_are_copied(monkeypatch, capsys):
         machine.test_d16_peak_memory_is_the_residuals_and_two_buckets(monkeypatch)
     with capsys.disabled():
         print(f"\nD16, {mutations.copies_every_bucket.__doc__} – {str(failure.value).splitlines()[0][:150]}")
+
+
+def test_d18_fails_where_places_are_sent_as_words(monkeypatch, capsys):
+    monkeypatch.setattr(wire.Writer, "indices", mutations.indices_as_words)
+    with pytest.raises(AssertionError) as failure:
+        test_wires.test_d18_a_kept_entry_costs_its_value_and_what_its_place_tells(32 / 4096, "bfloat16", 16, 96)
+    with capsys.disabled():
+        print(f"\nD18, {mutations.indices_as_words.__doc__} – {str(failure.value).splitlines()[0][:150]}")

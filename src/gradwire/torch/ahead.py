@@ -22,7 +22,7 @@ class Ahead:
     units 1). What the replicas share lies in a copy meanwhile: its memory is the price.
 
     Args:
-        share: how far, > 0.
+        distance: how far, > 0, in steps of SGD without momentum.
         factors: of the hook.
         parameters: those that are compressed.
         buffers: theirs, one of them "residual".
@@ -31,13 +31,13 @@ class Ahead:
 
     def __init__(
         self,
-        share: float,
+        distance: float,
         factors: Factors,
         parameters: Sequence[Parameter],
         buffers: Buffers,
         optimizer: torch.optim.Optimizer,
     ) -> None:
-        self._share = share
+        self._distance = distance
         self._factors = factors
         self._parameters = list(parameters)
         self._buffers = buffers
@@ -50,6 +50,7 @@ class Ahead:
         """Let the model's passes, its state and the optimizer's steps call."""
         model.register_forward_pre_hook(self._before_forward)
         model.module.register_state_dict_pre_hook(self._come_back)
+        model.module.register_load_state_dict_pre_hook(self._come_back)
         self._optimizer.register_step_pre_hook(self._come_back)
 
     def after_backward(self) -> None:
@@ -78,7 +79,7 @@ class Ahead:
             residual = self._buffers.at(parameter.place)["residual"].to(data.device)
             flat = _in_storage_order(data)
             # In float32, and rounded once to the parameter's type.
-            flat.copy_(torch.sub(flat.float(), residual, alpha=self._share * step))
+            flat.copy_(torch.sub(flat.float(), residual, alpha=self._distance * step))
         self._away = self._went = True
 
     @torch.no_grad()

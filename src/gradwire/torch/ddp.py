@@ -21,7 +21,7 @@ from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.ahead import Ahead
 from gradwire.torch.buffers import Buffers
 from gradwire.torch.layout import Layout
-from gradwire.torch.scaling import Factors
+from gradwire.torch.scaling import Factors, unwrapped
 from gradwire.torch.shards import check_codec
 from gradwire.torch.states import part_of, parts, redraw
 from gradwire.torch.statistics import HookStats, Measured, StepMeasured
@@ -133,7 +133,7 @@ class DDPHook:
             error_feedback = Classic() if error_feedback else NoFeedback()
         self.variant: Variant = error_feedback
         self.warm_up = warm_up if isinstance(warm_up, WarmUp) else WarmUp(self.codec, warm_up)
-        optimizer = getattr(optimizer, "optimizer", optimizer)  # out of what Accelerate and Lightning wrap it in
+        optimizer = unwrapped(optimizer)
         self.factors = Factors(units, optimizer, scaler, clip)
         self.ahead = ahead
         self._optimizer = optimizer

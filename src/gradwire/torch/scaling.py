@@ -11,7 +11,12 @@ import torch
 from gradwire.errors import ParameterError
 from gradwire.torch.layout import Layout, Parameter, Piece
 
-__all__ = ["Factors"]
+__all__ = ["Factors", "unwrapped"]
+
+
+def unwrapped(optimizer: Any) -> Any:
+    """The optimizer inside of what Accelerate or Lightning make of it; None stays None."""
+    return getattr(optimizer, "optimizer", optimizer)
 
 
 class Factors:

@@ -17,6 +17,7 @@ from gradwire.policy import WarmUp, codec_for_ratio
 from gradwire.torch.agreement import agree, own_group
 from gradwire.torch.ddp import DDPHook
 from gradwire.torch.layout import Layout
+from gradwire.torch.scaling import unwrapped
 from gradwire.torch.speeds import measure
 
 __all__ = ["compress"]
@@ -85,8 +86,7 @@ def compress(
     if warm_up is None:
         warm_up = WARM_UP if sparsifier else 0
     if ahead is None:
-        inner = getattr(optimizer, "optimizer", optimizer)
-        possible = isinstance(inner, torch.optim.SGD) and choices.get("error_feedback", True) is True
+        possible = isinstance(unwrapped(optimizer), torch.optim.SGD) and choices.get("error_feedback", True) is True
         ahead = AHEAD if possible and sparsifier else 0.0
     if ahead or choices.get("units") == "step":
         choices = {**choices, "ahead": ahead, "optimizer": optimizer}

@@ -81,7 +81,7 @@ class Steps:
         self._ranks = ranks
         self._ahead = ahead
         self._rng = Rng(hook.seed).child(topology.bytes.rank)
-        self._x, self._p, self._c = Scratch(), Scratch(), Scratch()
+        self._x, self._p = Scratch(), Scratch()
         # Clipping and the model's one vector need all gradients before anything can be encoded.
         self._wait = hook.whole_model or hook.factors.clip is not None
         whole = [(0, slice(0, layout.n))] if layout.n else []
@@ -184,7 +184,8 @@ class Steps:
         energy = _square(p)
         if unit.codec == DENSE:
             return LayerMeasured(energy=energy, sent_energy=energy)
-        sent = self._c.of(p.numel()).zero_()
+        # What p is not in is free: once p is made, nobody wants x.
+        sent = (self._p if self._x.holds(p) else self._x).of(p.numel()).zero_()
         for shard, message in zip(shards, messages, strict=True):
             gradwire.add(message, shard.of(sent), 1.0)
         sent_energy = _square(sent)

@@ -27,6 +27,10 @@ class Scratch:
             self._buffer = torch.empty(n)
         return self._buffer[:n]
 
+    def holds(self, x: torch.Tensor) -> bool:
+        """Whether x, from its first entry, lies in this memory."""
+        return x.data_ptr() == self._buffer.data_ptr()
+
 
 @dataclass(frozen=True)
 class Unit:

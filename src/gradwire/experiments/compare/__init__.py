@@ -55,8 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ahead",
         type=float,
         metavar="X",
-        help="how far ahead, along its residual, a worker takes gradients; 0 is plain error feedback (default: 1; "
-        "federated: a client trains, 0.5)",
+        help="how far ahead, along its residual, a worker takes gradients (default: 1); federated: the share of its "
+        "residual that a client trains ahead from (default: 0.5); 0 is plain error feedback",
     )
     parser.add_argument(
         "--topology", choices=["gather", "sharded"], default="gather", help="how messages travel (default: gather)"
