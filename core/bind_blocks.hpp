@@ -21,9 +21,9 @@ public:
         : tokens_(m), wide_(m), extra_(extra_bound(m)), stack_(2 * (m + stack_slack)),
           block_(block_bound(m, 29 * std::uint64_t{m})) {}
 
-    LevelScratch parts() const {
+    LevelScratch parts(const void* soon) const {
         return {tokens_.data(), wide_.data(), extra_.data(), reinterpret_cast<std::uint16_t*>(stack_.data()),
-                block_.data()};
+                block_.data(), soon};
     }
 
 private:
@@ -45,25 +45,27 @@ struct EncodedLevels {
     LevelSums sums{};
 };
 
-// encode(first, size, scratch) makes a block. Last to first: who measured the vector for its step has just read it, and
-// its end is still in the cache.
+// encode(first, size, scratch) makes a block of what is read from x. Last to first: who measured the vector for its step
+// has just read it, and its end is still in the cache.
 template <class Encode>
-EncodedLevels encode_blocks(std::size_t n, const Encode& encode) {
+EncodedLevels encode_blocks(FloatsIn x, const Encode& encode) {
     struct Made {
         std::optional<Spare> bytes;
         LevelBlock block;
     };
-    const std::size_t count = parts_of(n, block_length);
+    const std::size_t n = x.size(), count = parts_of(n, block_length);
     std::vector<Made> made(count);
     {
         nb::gil_scoped_release release;
         in_parallel(count, n, [&](std::size_t part) {
             const std::size_t b = count - 1 - part, first = b * block_length;
             const std::size_t m = std::min(block_length, n - first);
-            const EncodingScratch scratch(m);
-            made[b].block = encode(first, m, scratch.parts());
+            const EncodingScratch memory(m);
+            const bool more = b >= threads();  // the block that this thread is likely to make next
+            const LevelScratch scratch = memory.parts(more ? x.data() + first - threads() * block_length : nullptr);
+            made[b].block = encode(first, m, scratch);
             made[b].bytes.emplace(made[b].block.size);
-            std::memcpy(made[b].bytes->data(), scratch.parts().block, made[b].block.size);
+            std::memcpy(made[b].bytes->data(), scratch.block, made[b].block.size);
         });
     }
     EncodedLevels result;

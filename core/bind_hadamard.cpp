@@ -43,7 +43,7 @@ nb::list encode_coefficients(FloatsIn p, FloatsIn magnitudes, unsigned log2n, un
     const auto encode = [&](std::size_t first, std::size_t m, const gradwire::LevelScratch& scratch) {
         return gradwire::LevelBlock{gradwire::encode_coefficient_block(coefficients, first, m, scratch), {}};
     };
-    return gradwire::encode_blocks(p.size(), encode).blocks;
+    return gradwire::encode_blocks(p, encode).blocks;
 }
 
 using IndexRows = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;

@@ -19,7 +19,7 @@ namespace {
 using namespace gradwire;
 
 EncodedLevels encode_quantised(const FloatsIn& x, const Quantiser& quantiser) {
-    return encode_blocks(x.size(), [&](std::size_t first, std::size_t m, const LevelScratch& scratch) {
+    return encode_blocks(x, [&](std::size_t first, std::size_t m, const LevelScratch& scratch) {
         return encode_level_block(x.data(), first, m, quantiser, scratch);
     });
 }
@@ -64,7 +64,7 @@ nb::tuple encode_powers(FloatsIn x, float divisor, int lowest, std::uint32_t lar
                         std::uint64_t stream) {
     check_lowest(lowest);
     const PowerQuantiser quantiser{divisor, lowest, seed, stream};
-    const EncodedLevels made = encode_blocks(x.size(), [&](std::size_t first, std::size_t m, const LevelScratch& scratch) {
+    const EncodedLevels made = encode_blocks(x, [&](std::size_t first, std::size_t m, const LevelScratch& scratch) {
         return encode_power_block(x.data(), first, m, quantiser, largest, scratch);
     });
     return nb::make_tuple(made.blocks, made.sums.nonzero);

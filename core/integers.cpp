@@ -150,7 +150,7 @@ TokenBlock TokenWriter::finish() noexcept {
 }
 
 std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uint8_t* out,
-                         TokenCounts* counted) noexcept {
+                         TokenCounts* counted, const void* soon) noexcept {
     const TokenCounts counts = count_tokens(block.tokens, block.size);
     if (counted != nullptr) *counted = counts;
     const Frequencies frequencies = normalise(counts);
@@ -171,7 +171,7 @@ std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uin
     if (unary_is_below(static_cast<std::size_t>(p - out) + 2 + 4 * lanes + extra_size)) return write_unary(block, out);
 
     std::uint32_t states[most_lanes];
-    const std::size_t word_count = rans_encode(block.tokens, block.size, frequencies, lanes, states, stack);
+    const std::size_t word_count = rans_encode(block.tokens, block.size, frequencies, lanes, states, stack, soon);
     p = put_varint(p, static_cast<std::uint32_t>(word_count));
     p = put_varint(p, static_cast<std::uint32_t>(block.extra_bits));
     std::memcpy(p, states, 4 * std::size_t{lanes});

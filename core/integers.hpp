@@ -51,13 +51,14 @@ private:
 };
 
 // Writes a block to out, where block_bound(…) bytes must be free; stack has room for block.size + stack_slack words.
-// Returns the block's size in bytes; where counts is not null, it gets how often each token is there.
+// Returns the block's size in bytes; where counts is not null, it gets how often each token is there. soon: as for
+// rans_encode.
 constexpr std::size_t block_bound(std::size_t m, std::uint64_t extra_bits) noexcept {
     return 1 + frequencies_bound + 5 + 5 + 4 * most_lanes + 2 * m + static_cast<std::size_t>((extra_bits + 7) / 8) +
            write_slack;
 }
 std::size_t encode_block(const TokenBlock& block, std::uint16_t* stack, std::uint8_t* out,
-                         TokenCounts* counts = nullptr) noexcept;
+                         TokenCounts* counts = nullptr, const void* soon = nullptr) noexcept;
 
 // A block as it lies in a message. Its bytes are all there, and a unary one is valid throughout; the tokens of a rANS
 // one are not yet checked.

@@ -109,7 +109,7 @@ LevelBlock LevelBlockWriter::finish() noexcept {
     block.tokens = scratch_.tokens;
     block.size = static_cast<std::size_t>(next_ - scratch_.tokens);
     TokenCounts counts;
-    LevelBlock result{encode_block(block, scratch_.stack, scratch_.block, &counts), {}};
+    LevelBlock result{encode_block(block, scratch_.stack, scratch_.block, &counts, scratch_.soon), {}};
     result.sums.nonzero = block.size - counts[0];
     std::uint64_t squares = 0;  // of small whole numbers: exact in any order
     for (std::uint64_t s = 1; s < plain_levels; ++s) squares += counts[s] * ((s + 1) / 2) * ((s + 1) / 2);

@@ -16,6 +16,7 @@ struct LevelScratch {
     std::uint8_t* extra;
     std::uint16_t* stack;
     std::uint8_t* block;
+    const void* soon = nullptr;  // 4·m bytes that are read after the block
 };
 
 struct LevelBlock {

@@ -31,9 +31,12 @@ struct Sums {
         low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(y)));
         high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(y, 1)));
     }
-    void add_products(__m512 x, __m512i k) {
-        low = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_castps512_ps256(x)), lower(k), low);
-        high = _mm512_fmadd_pd(_mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)), upper(k), high);
+    // Halves of x are read apart: converting what is loaded is cheaper than taking a register apart.
+    void add_products(const float* x, __m512i k, __mmask16 mask) {
+        const __m512d a = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(static_cast<__mmask8>(mask), x));
+        const __m512d b = _mm512_cvtps_pd(_mm256_maskz_loadu_ps(static_cast<__mmask8>(mask >> 8), x + 8));
+        low = _mm512_fmadd_pd(a, lower(k), low);
+        high = _mm512_fmadd_pd(b, upper(k), high);
     }
     void add_squares(__m512i k) {
         const __m512d a = lower(k), b = upper(k);
@@ -108,7 +111,7 @@ LevelSums level_sums(const float* x, std::size_t n, float inverse) {
             const __m512 y = _mm512_maskz_loadu_ps(mask, x + i);
             const __m512i k = _mm512_cvtps_epi32(scaled(y, inverses));
             result.nonzero += static_cast<unsigned>(__builtin_popcount(_mm512_test_epi32_mask(k, k)));
-            products.add_products(y, k);
+            products.add_products(x + i, k, mask);
             squares.add_squares(k);
         };
         std::size_t i = begin;
@@ -120,9 +123,9 @@ LevelSums level_sums(const float* x, std::size_t n, float inverse) {
     return result;
 }
 
+// Levels of t. Beyond the range of 32 bits they are its lowest, which is not plain: nothing needs to clamp t.
 template <Rounding rounding>
-inline __m512i levels(__m512 x, __m512 inverse, __m512i words) {
-    const __m512 t = scaled(x, inverse);
+inline __m512i levels(__m512 t, __m512i words) {
     if constexpr (rounding == Rounding::nearest) {
         return _mm512_cvtps_epi32(t);
     } else {
@@ -134,48 +137,61 @@ inline __m512i levels(__m512 x, __m512 inverse, __m512i words) {
             return _mm512_cvtps_epi32(_mm512_mask_add_ps(k, up, k, _mm512_set1_ps(1.0f)));
         } else {
             const __m512 dithered = _mm512_add_ps(above, _mm512_sub_ps(u, _mm512_set1_ps(0.5f)));
-            return _mm512_add_epi32(_mm512_cvtps_epi32(k), _mm512_cvtps_epi32(dithered));
+            const __m512 more = _mm512_roundscale_ps(dithered, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            return _mm512_cvtps_epi32(_mm512_add_ps(k, more));
         }
     }
+}
+
+// Bytes of four registers of levels, those beyond a byte's range saturated: there they are not plain in any case.
+inline __m512i packed(__m512i a, __m512i b, __m512i c, __m512i d) {
+    const __m512i by_four = _mm512_packs_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, by_four);
+}
+
+inline __m512i zigzag_bytes(__m512i k) {
+    return _mm512_xor_si512(_mm512_add_epi8(k, k), _mm512_movm_epi8(_mm512_movepi8_mask(k)));
 }
 
 template <Rounding rounding, bool summed>
 bool quantise_plain(const float* x, std::size_t n, float inverse, const std::uint32_t* words, std::uint8_t* tokens,
                     double* products) {
+    constexpr std::size_t at_once = 4 * lanes;
     const __m512 inverses = _mm512_set1_ps(inverse);
-    __m512i all = _mm512_setzero_si512();
+    __m512i top = _mm512_setzero_si512();
     Sums sums;
     if constexpr (summed) sums = {_mm512_loadu_pd(products), _mm512_loadu_pd(products + 8)};
-    const auto take = [&](std::size_t i, __mmask16 mask) {
+    const auto levels_at = [&](std::size_t i, __mmask16 mask) {
         const __m512 y = _mm512_maskz_loadu_ps(mask, x + i);
         __m512i word = _mm512_setzero_si512();
         if constexpr (rounding != Rounding::nearest) word = _mm512_maskz_loadu_epi32(mask, words + i);
-        const __m512i k = levels<rounding>(y, inverses, word);
-        if constexpr (summed) sums.add_products(y, k);
-        const __m512i zigzag = _mm512_xor_si512(_mm512_slli_epi32(k, 1), _mm512_srai_epi32(k, 31));
-        all = _mm512_mask_or_epi32(all, mask, all, zigzag);  // beyond the end, dither makes levels that are not there
-        _mm512_mask_cvtepi32_storeu_epi8(tokens + i, mask, zigzag);
-    };
-    // A store with a mask is slow where whole registers are due.
-    const auto take_whole = [&](std::size_t i) {
-        __builtin_prefetch(x + i + ahead);
-        const __m512 y = _mm512_loadu_ps(x + i);
-        __m512i word = _mm512_setzero_si512();
-        if constexpr (rounding != Rounding::nearest) word = _mm512_loadu_si512(words + i);
-        const __m512i k = levels<rounding>(y, inverses, word);
-        if constexpr (summed) sums.add_products(y, k);
-        const __m512i zigzag = _mm512_xor_si512(_mm512_slli_epi32(k, 1), _mm512_srai_epi32(k, 31));
-        all = _mm512_or_si512(all, zigzag);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(tokens + i), _mm512_cvtepi32_epi8(zigzag));
+        const __m512i k = levels<rounding>(_mm512_mul_ps(y, inverses), word);
+        if constexpr (summed) sums.add_products(x + i, k, mask);
+        return k;
     };
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) take_whole(i);
-    if (i < n) take(i, first_lanes(n - i));
+    for (; i + at_once <= n; i += at_once) {
+        for (std::size_t line = i; line < i + at_once; line += 16) __builtin_prefetch(x + line + ahead);
+        const __m512i a = levels_at(i, 0xFFFF), b = levels_at(i + lanes, 0xFFFF);
+        const __m512i c = levels_at(i + 2 * lanes, 0xFFFF), d = levels_at(i + 3 * lanes, 0xFFFF);
+        const __m512i zigzag = zigzag_bytes(packed(a, b, c, d));
+        top = _mm512_max_epu8(top, zigzag);
+        _mm512_storeu_si512(tokens + i, zigzag);
+    }
+    for (; i < n; i += lanes) {
+        const __mmask16 mask = first_lanes(n - i);
+        // Beyond the end, dither makes levels that are not there.
+        const __m512i k = _mm512_maskz_mov_epi32(mask, levels_at(i, mask)), none = _mm512_setzero_si512();
+        const __m512i zigzag = zigzag_bytes(packed(k, none, none, none));
+        top = _mm512_max_epu8(top, zigzag);
+        _mm512_mask_storeu_epi8(tokens + i, mask, zigzag);
+    }
     if constexpr (summed) {
         _mm512_storeu_pd(products, sums.low);
         _mm512_storeu_pd(products + 8, sums.high);
     }
-    return _mm512_cmpge_epu32_mask(all, _mm512_set1_epi32(plain_levels)) == 0;
+    return _mm512_cmpge_epu8_mask(top, _mm512_set1_epi8(plain_levels)) == 0;
 }
 
 bool quantise_plain(const float* x, std::size_t n, float inverse, Rounding rounding, const std::uint32_t* words,

@@ -19,7 +19,7 @@ void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) noexc
 
 template <unsigned lanes>
 std::uint16_t* encode_groups_portable(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
-                                      std::uint32_t* states, std::uint16_t* stack) {
+                                      std::uint32_t* states, std::uint16_t* stack, const std::uint8_t*) {
     std::uint32_t x[lanes];
     std::copy(states, states + lanes, x);
     for (std::size_t g = groups; g-- > 0;) {
@@ -113,7 +113,8 @@ EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
                                : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
                                                    static_cast<std::uint16_t>(scale - f)};
         // x < f·2^20, so x / f < 2^20. Rounding x, 1 / f and their product costs 3·2^−24 at most; 2^−21 less keeps the
-        // quotient from ever being too large, and it stays less than 1 too small.
+        // quotient from ever being too large, and it stays less than 1 too small. That holds too where x has its low 16
+        // bits still: ⌊⌊x / 2^16⌋ / f⌋ = ⌊x / (2^16·f)⌋.
         table.inverse[s] = static_cast<float>((1.0 - 0x1p-21) / f);
         table.start_frequency[s] = start << 16 | f;
         start += f;
@@ -222,7 +223,7 @@ Frequencies read_frequencies(ByteReader& reader) {
 }
 
 std::size_t rans_encode(const std::uint8_t* tokens, std::size_t m, const Frequencies& frequencies, unsigned lanes,
-                        std::uint32_t* states, std::uint16_t* stack) noexcept {
+                        std::uint32_t* states, std::uint16_t* stack, const void* soon) noexcept {
     std::fill(states, states + lanes, lowest_state);
     if (single(frequencies)) return 0;
     const EncodeTable table = make_encode_table(frequencies);
@@ -230,7 +231,9 @@ std::size_t rans_encode(const std::uint8_t* tokens, std::size_t m, const Frequen
     const std::size_t groups = m / lanes;
     for (std::size_t j = m; j-- > groups * lanes;)
         top = encode_step(states[j - groups * lanes], table.step[tokens[j]], top);
-    top = encoder(lanes)(tokens, groups, table, states, top);
+    // Where nothing is wanted, the stack itself is asked for.
+    const void* const asked = soon == nullptr ? stack : soon;
+    top = encoder(lanes)(tokens, groups, table, states, top, static_cast<const std::uint8_t*>(asked));
     return static_cast<std::size_t>(top - stack);
 }
 

@@ -36,9 +36,10 @@ Frequencies read_frequencies(ByteReader& reader);
 
 // Encodes m ≥ 1 tokens, last to first, on a stack of words; the decoder reads the stack from its top down. Every token
 // needs a frequency. The stack has room for m + stack_slack words; states, for one per lane. Returns the words' number.
+// soon: 4·m bytes that whoever calls reads next, or null.
 inline constexpr std::size_t stack_slack = 32;
 std::size_t rans_encode(const std::uint8_t* tokens, std::size_t m, const Frequencies& frequencies, unsigned lanes,
-                        std::uint32_t* states, std::uint16_t* stack) noexcept;
+                        std::uint32_t* states, std::uint16_t* stack, const void* soon = nullptr) noexcept;
 
 // Decodes m ≥ 1 tokens from the states (4 bytes a lane) and words of a message; raises if they are not a valid end.
 void rans_decode(std::uint8_t* tokens, std::size_t m, const Frequencies& frequencies, unsigned lanes,

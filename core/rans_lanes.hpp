@@ -33,9 +33,10 @@ struct DecodeTable {
     alignas(64) std::uint32_t slot[scale];
 };
 
-// Encodes groups · lanes tokens, last to first; returns the stack's top. Writes up to stack_slack words above it.
+// Encodes groups · lanes tokens, last to first; returns the stack's top. Writes up to stack_slack words above it. Four
+// bytes a token from `soon` on are asked for into the cache meanwhile: a coder waits for its own results, not for memory.
 using EncodeGroups = std::uint16_t* (*)(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
-                                        std::uint32_t* states, std::uint16_t* stack);
+                                        std::uint32_t* states, std::uint16_t* stack, const std::uint8_t* soon);
 
 // Decodes up to so many groups, stopping where words has passed last; returns how many. Reads at most 2·lanes bytes
 // from where a group starts.

@@ -121,14 +121,17 @@ void test_steps() {
         const std::uint32_t mine = frequencies.of[token];
         const std::uint32_t start = token == 0 ? 0 : f;
 
-        // Multiples of the frequency and what lies before them, the largest ones first, and states that give a word.
+        // Multiples of the frequency and what lies before them: the largest ones, and any; then states that give a word,
+        // and are such multiples without it.
         std::uint32_t states[64];
         std::uint16_t words[64];
         std::size_t word_count = 0;
         std::uint32_t wanted[64];
         const std::uint64_t limit = std::uint64_t{mine} << 20;
         for (unsigned lane = 0; lane < 64; ++lane) {
-            const std::uint64_t multiple = lane < 32 ? limit - std::uint64_t{mine} * (lane / 2) : mine * random.below(1u << 20);
+            const std::uint64_t multiple = lane < 24   ? limit - std::uint64_t{mine} * (lane / 2)
+                                           : lane < 40 ? std::uint64_t{mine} * random.below(1u << 20)
+                                                       : std::uint64_t{mine} * (16 + random.below(0xFFFF / mine - 15)) << 16;
             const std::uint64_t x = multiple - (lane & 1);
             states[lane] = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(x, lowest_state, 0xFFFFFFFF));
         }
@@ -147,7 +150,7 @@ void test_steps() {
             std::uint16_t stack[64 + stack_slack];
             std::uint16_t* top = stack;
             for (unsigned lane = 64; lane > 0; lane -= lanes)
-                top = encode_groups(tokens.data(), 1, table, x + lane - lanes, top);
+                top = encode_groups(tokens.data(), 1, table, x + lane - lanes, top, tokens.data());
             CHECK(static_cast<std::size_t>(top - stack) == word_count);
             CHECK(std::equal(stack, top, words));
             CHECK(std::equal(x, x + 64, wanted));
