@@ -120,8 +120,9 @@ nb::tuple take_subset(const FloatsIn& x, const FloatsIn& residual, const FloatsO
     return nb::make_tuple(indices.array(k), values.array(k), position_or_none(bad, n));
 }
 
-nb::tuple thin_entries(const WordsIn& indices, const FloatsIn& values, std::uint64_t seed, std::uint64_t stream,
-                       std::uint64_t k) {
+// Those that the subset does not name are put back into total, unless that is null.
+nb::tuple thin(const WordsIn& indices, const FloatsIn& values, std::uint64_t seed, std::uint64_t stream, std::uint64_t k,
+               float* total) {
     const std::size_t n = indices.size();
     if (values.size() != n) throw nb::value_error("indices and values differ in length");
     check_subset(n, k);
@@ -131,8 +132,21 @@ nb::tuple thin_entries(const WordsIn& indices, const FloatsIn& values, std::uint
         nb::gil_scoped_release release;
         const Draw draw(seed, stream, static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(k));
         gradwire::thin_entries(indices.data(), values.data(), n, draw.subset, out_indices.data(), out_values.data());
+        if (total != nullptr)
+            gradwire::put_back_others(indices.data(), values.data(), n, draw.subset, total);
     }
     return nb::make_tuple(out_indices.array(k), out_values.array(k));
+}
+
+nb::tuple thin_entries(const WordsIn& indices, const FloatsIn& values, std::uint64_t seed, std::uint64_t stream,
+                       std::uint64_t k) {
+    return thin(indices, values, seed, stream, k, nullptr);
+}
+
+nb::tuple thin_taken(const FloatsOut& total, const WordsIn& indices, const FloatsIn& values, std::uint64_t seed,
+                     std::uint64_t stream, std::uint64_t k) {
+    check_indices(indices, total.size());
+    return thin(indices, values, seed, stream, k, total.data());
 }
 
 void check_count(std::size_t n, std::uint64_t r) {
@@ -211,6 +225,8 @@ void bind_select(nb::module_& m) {
           nb::arg("stream"), nb::arg("k"));
     m.def("thin_entries", &thin_entries, nb::arg("indices"), nb::arg("values"), nb::arg("seed"), nb::arg("stream"),
           nb::arg("k"));
+    m.def("thin_taken", &thin_taken, nb::arg("total"), nb::arg("indices"), nb::arg("values"), nb::arg("seed"),
+          nb::arg("stream"), nb::arg("k"));
     m.def("top", &top, nb::arg("x"), nb::arg("r"));
     m.def("top_entries", &top_entries, nb::arg("x"), nb::arg("r"));
     m.def("take_top", &take_top, nb::arg("x"), nb::arg("residual"), nb::arg("total"), nb::arg("r"));

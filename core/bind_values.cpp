@@ -13,13 +13,6 @@ using gradwire::in_parallel_pieces;
 using gradwire::part_length;
 using HalvesIn = nb::ndarray<const std::uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-// The kernels trust their indices: this is where they earn it. `add` must not touch anything before.
-void check_indices(const WordsIn& indices, std::size_t n) {
-    std::uint32_t top = 0;
-    for (std::size_t i = 0; i < indices.size(); ++i) top = std::max(top, indices.data()[i]);
-    if (indices.size() != 0 && top >= n) throw nb::index_error("an index is not below the vector's length");
-}
-
 void check_exponent(int exponent) {
     if (exponent < -126 || exponent > 126) throw nb::value_error("the exponent lies in -126 … 126");
 }

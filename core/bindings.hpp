@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #endif
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -63,6 +64,13 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> owned_array(std::unique_ptr<T[]> data, st
     T* raw = data.release();
     nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<T*>(p); });
     return {raw, {size}, owner};
+}
+
+// The kernels trust their indices: this is where they earn it. `add` must not touch anything before.
+inline void check_indices(const WordsIn& indices, std::size_t n) {
+    std::uint32_t top = 0;
+    for (std::size_t i = 0; i < indices.size(); ++i) top = std::max(top, indices.data()[i]);
+    if (indices.size() != 0 && top >= n) throw nb::index_error("an index is not below the vector's length");
 }
 
 void bind_select(nb::module_& m);

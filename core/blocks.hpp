@@ -25,6 +25,7 @@ struct Vector {
     }
     const float* read(std::size_t begin) const noexcept { return x + begin; }
     void take(std::size_t, const std::uint32_t*, std::size_t) const noexcept {}
+    void expect(std::uint32_t) const noexcept {}
     void put_back(std::uint32_t, std::uint32_t) const noexcept {}
 };
 
@@ -53,6 +54,8 @@ struct Sum {
     void take(std::size_t begin, const std::uint32_t* positions, std::size_t count) const noexcept {
         for (std::size_t j = 0; j < count; ++j) take_entry(total[begin + positions[j]]);
     }
+    // An entry that is put back soon: by then, the pass has left it far behind, outside the caches.
+    void expect(std::uint32_t index) const noexcept { __builtin_prefetch(total + index, 1); }
     void put_back(std::uint32_t index, std::uint32_t bits) const noexcept { total[index] = std::bit_cast<float>(bits); }
 };
 

@@ -96,6 +96,33 @@ Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::si
     return kth;
 }
 
+// Puts entries back in company: stores that miss the caches one by one would each wait for memory.
+template <class Input>
+class PutBack {
+public:
+    explicit PutBack(const Input& input) noexcept : input_(input) {}
+    ~PutBack() { flush(); }
+
+    void add(std::uint32_t index, std::uint32_t bits) noexcept {
+        input_.expect(index);
+        indices_[size_] = index;
+        bits_[size_] = bits;
+        if (++size_ == most) flush();
+    }
+
+private:
+    static constexpr std::size_t most = 64;
+
+    void flush() noexcept {
+        for (std::size_t j = 0; j < size_; ++j) input_.put_back(indices_[j], bits_[j]);
+        size_ = 0;
+    }
+
+    const Input& input_;
+    std::size_t size_ = 0;
+    std::uint32_t indices_[most], bits_[most];
+};
+
 // What a pass has kept of its input: indices, and the bits there.
 template <class Input>
 struct Kept {
@@ -108,9 +135,10 @@ struct Kept {
     // Calls take(index, bits) for the r largest, ascending, and puts back the others.
     template <class Take>
     void part(std::size_t r, const Kth& kth, const Take& take) const noexcept {
+        PutBack<Input> others(input);
         std::size_t next = 0;
         const auto put_back_to = [&](std::size_t end) {
-            for (; next < end; ++next) input.put_back(indices[next], bits[next]);
+            for (; next < end; ++next) others.add(indices[next], bits[next]);
         };
         for_each_largest(kernels, bits, size, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
             for (std::size_t j = 0; j < count; ++j) {

@@ -61,4 +61,19 @@ void thin_entries(const std::uint32_t* indices, const float* values, std::size_t
     }
 }
 
+void put_back_others(const std::uint32_t* indices, const float* values, std::size_t n, const DrawnSubset& subset,
+                     float* total) noexcept {
+    const SubsetKernels& kernels = subset_kernels();
+    std::uint32_t positions[pass_block + subset_slack];
+    for (std::size_t begin = 0; begin < n; begin += pass_block) {
+        const std::size_t size = std::min(pass_block, n - begin);
+        std::size_t count =
+            kernels.positions(subset.bitmap + begin / 64, (size + 63) / 64, ~subset.flip, positions);
+        while (count > 0 && positions[count - 1] >= size) --count;  // behind the end no bit is set
+        // Stores that miss the caches one by one would each wait for memory.
+        for (std::size_t j = 0; j < count; ++j) __builtin_prefetch(total + indices[begin + positions[j]], 1);
+        for (std::size_t j = 0; j < count; ++j) total[indices[begin + positions[j]]] = values[begin + positions[j]];
+    }
+}
+
 }  // namespace gradwire

@@ -22,4 +22,8 @@ std::size_t take_subset(const float* x, const float* residual, float* total, std
 void thin_entries(const std::uint32_t* indices, const float* values, std::size_t n, const DrawnSubset& subset,
                   std::uint32_t* out_indices, float* out_values) noexcept;
 
+// Puts the entries of which a subset of {0 … n − 1} names none back into total: total[indices[j]] ← values[j].
+void put_back_others(const std::uint32_t* indices, const float* values, std::size_t n, const DrawnSubset& subset,
+                     float* total) noexcept;
+
 }  // namespace gradwire

@@ -24,9 +24,14 @@ const ValueKernels& value_kernels() noexcept {
 
 namespace {
 
+constexpr std::size_t ahead = 32;  // entries that are asked for before they are due
+
+void expect(float* out, const std::uint32_t* indices, std::size_t i, std::size_t k) noexcept {
+    if (i + ahead < k) __builtin_prefetch(out + indices[i + ahead], 1);
+}
+
 template <class T>
 void gather_any(const T* x, const std::uint32_t* indices, std::size_t k, T* out) noexcept {
-    constexpr std::size_t ahead = 32;
     for (std::size_t i = 0; i < k; ++i) {
         if (i + ahead < k) __builtin_prefetch(x + indices[i + ahead]);
         out[i] = x[indices[i]];
@@ -44,13 +49,15 @@ void gather(const std::uint32_t* x, const std::uint32_t* indices, std::size_t k,
 }
 
 void put_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k) noexcept {
-    for (std::size_t i = 0; i < k; ++i) out[indices[i]] = values[i];
+    for (std::size_t i = 0; i < k; ++i) {
+        expect(out, indices, i, k);
+        out[indices[i]] = values[i];
+    }
 }
 
 void add_sparse(float* out, const std::uint32_t* indices, const float* values, std::size_t k, float weight) noexcept {
-    constexpr std::size_t ahead = 32;
     for (std::size_t i = 0; i < k; ++i) {
-        if (i + ahead < k) __builtin_prefetch(out + indices[i + ahead], 1);
+        expect(out, indices, i, k);
         out[indices[i]] += weight * values[i];
     }
 }

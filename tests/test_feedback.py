@@ -129,6 +129,15 @@ def test_a_sparsifier_in_one_pass_is_the_definition_bit_for_bit(spec, values):
                     np.testing.assert_array_equal(b, residual)
 
 
+def test_a_spec_is_taken_as_its_codec_in_one_pass_too(monkeypatch):
+    x, residual = np.random.default_rng(2).standard_normal((2, N)).astype(np.float32)
+    wanted = feedback.step(gradwire.from_spec("rtopk:k=0.1,r=0.3"), x, residual, 0)
+    monkeypatch.setattr(gradwire.RTopK, "encode", None)  # of the long way: the sum first, then its message
+    message, left = feedback.step("rtopk:k=0.1,r=0.3", x, residual, 0)
+    assert message == wanted.message
+    np.testing.assert_array_equal(left, wanted.residual)
+
+
 @pytest.mark.parametrize(
     "codec", ["topk:k=0.01", "rtopk:k=0.01,r=0.02", "randomk:k=0.01", "threshold:t=3", "sd:nu=0.5"]
 )

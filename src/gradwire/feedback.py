@@ -37,7 +37,7 @@ def start(n: int) -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.zeros(n, np.float32)
 
 
-def step(codec: Codec, x: Any, residual: Any, rng: Rng | int, out: Any = None) -> Step:
+def step(codec: Codec | str, x: Any, residual: Any, rng: Rng | int, out: Any = None) -> Step:
     """Encode x plus the residual; give the message and the residual that follows from it.
 
     With p = x + residual (each entry rounded once to float32): message = C(p), new residual = p − C(p).
@@ -54,7 +54,7 @@ def step(codec: Codec, x: Any, residual: Any, rng: Rng | int, out: Any = None) -
     ``out=residual`` is faster and gives it up.
 
     Args:
-        codec: any codec.
+        codec: any codec, or its spec string.
         x: (n,) vector, in float32, float64, float16 or bfloat16: numpy array or torch tensor.
         residual: (n,) float32, of the same kind as x, on the same device.
         rng: source of the codec's randomness; an int is a seed.
@@ -85,6 +85,8 @@ def step(codec: Codec, x: Any, residual: Any, rng: Rng | int, out: Any = None) -
         raise InputError(
             f"x has {len(x)} entries, the residual {len(residual)} and out {len(total)}: give equal lengths"
         )
+    if isinstance(codec, str):
+        codec = gradwire.from_spec(codec)
     if isinstance(codec, Sparsifier) and (vectors := _in_place(x, residual, total)) is not None:
         writer = Writer()
         codec.encode_sum(*vectors, writer, as_rng(rng))

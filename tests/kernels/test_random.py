@@ -158,6 +158,22 @@ def test_entries_are_thinned_by_a_subset_of_them(seed, n, share):
     with pytest.raises(ValueError, match="length"):
         _core.thin_entries(indices, values[1:], seed, 9, 0)
 
+    places = np.sort(g.permutation(2 * n)[:n]).astype(np.uint32)
+
+    def thinned_in(module) -> np.ndarray:
+        total = np.zeros(2 * n, np.float32)
+        kept = module.thin_taken(total, places, values, seed, 9, k)
+        return np.concatenate([v.view(np.uint32) for v in (*kept, total)])
+
+    left = np.zeros(2 * n, np.float32)
+    left[places] = values
+    left[places[which]] = 0
+    wanted = np.concatenate([v.view(np.uint32) for v in (places[which], values[which], left)])
+    np.testing.assert_array_equal(on_every_level(lambda: thinned_in(_core)), wanted)
+    np.testing.assert_array_equal(thinned_in(reference), wanted)
+    with pytest.raises(IndexError):
+        _core.thin_taken(np.zeros(int(places[-1]), np.float32), places, values, seed, 9, 0)
+
 
 @pytest.mark.parametrize("module", [_core, reference], ids=["native", "reference"])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

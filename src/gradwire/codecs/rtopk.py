@@ -84,11 +84,9 @@ class RTopK(Sparsifier):
         k, r = self._counts(len(x))
         indices, largest, bad = kernels.take_top(x, residual, total, r)
         refuse_nonfinite(total, bad)
-        drawn = rng.child(0).subset(r, k)
-        kept, at = kernels.gather(largest, drawn), kernels.gather(indices, drawn)
-        largest[drawn] = kernels.gather(total, at)
-        kernels.put_sparse(total, indices, largest)  # back, where not drawn
-        send_entries(total, at, kept, self.values, writer, rng.child(1))
+        drawn = rng.child(0)
+        indices, kept = kernels.thin_taken(total, indices, largest, drawn.seed, drawn.stream, k)
+        send_entries(total, indices, kept, self.values, writer, rng.child(1))
 
     add = staticmethod(add_sparse)
     describe = staticmethod(describe_sparse)

@@ -37,6 +37,7 @@ from gradwire.kernels.entries import (
     take_subset,
     take_top,
     thin_entries,
+    thin_taken,
     top_entries,
 )
 from gradwire.kernels.frames import in_rows, put_rows, take_rows
@@ -144,6 +145,7 @@ __all__ = [
     "take_subset",
     "take_top",
     "thin_entries",
+    "thin_taken",
     "thinned",
     "to_host",
     "top",

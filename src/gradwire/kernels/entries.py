@@ -12,7 +12,16 @@ from gradwire.kernels import backends
 from gradwire.kernels.backends import Vector
 from gradwire.kernels.vectors import beside
 
-__all__ = ["put_sparse", "reaching_entries", "subset_values", "take_subset", "take_top", "thin_entries", "top_entries"]
+__all__ = [
+    "put_sparse",
+    "reaching_entries",
+    "subset_values",
+    "take_subset",
+    "take_top",
+    "thin_entries",
+    "thin_taken",
+    "top_entries",
+]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -101,6 +110,17 @@ def thin_entries(indices: Vector, values: Vector, seed: int, stream: int, k: int
         return backends.active.thin_entries(indices, values, seed, stream, k)
     torch_ops, which = backends.of(values), beside(values, backends.active.subset(seed, stream, len(values), k))
     return torch_ops.gather(indices, which), torch_ops.gather(values, which)
+
+
+def thin_taken(total: Floats, indices: Words, values: Floats, seed: int, stream: int, k: int) -> tuple[Words, Floats]:
+    """:func:`thin_entries` of what :func:`take_top` took out of total; the others are put back there.
+
+    Example:
+        >>> total = np.array([0, 5, 0], np.float32)
+        >>> thin_taken(total, np.array([0, 2], np.uint32), np.array([9, -7], np.float32), 0, 0, 1), total
+        ((array([0], dtype=uint32), array([9.], dtype=float32)), array([ 0.,  5., -7.], dtype=float32))
+    """
+    return backends.active.thin_taken(total, indices, values, seed, stream, k)
 
 
 def put_sparse(out: Floats, indices: Words, values: Floats) -> None:

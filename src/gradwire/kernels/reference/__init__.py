@@ -34,6 +34,7 @@ from gradwire.kernels.reference.random import (
     subset_values,
     take_subset,
     thin_entries,
+    thin_taken,
     uniform,
 )
 from gradwire.kernels.reference.select import take_top, top, top_entries
@@ -120,6 +121,7 @@ __all__ = [
     "take_subset",
     "take_top",
     "thin_entries",
+    "thin_taken",
     "top",
     "top_entries",
     "uniform",

@@ -6,7 +6,17 @@ import numpy.typing as npt
 from gradwire.errors import ParameterError
 from gradwire.kernels.reference.values import find_nonfinite, taken
 
-__all__ = ["child_seed", "philox", "philox_words", "subset", "subset_values", "take_subset", "thin_entries", "uniform"]
+__all__ = [
+    "child_seed",
+    "philox",
+    "philox_words",
+    "subset",
+    "subset_values",
+    "take_subset",
+    "thin_entries",
+    "thin_taken",
+    "uniform",
+]
 
 Words = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
@@ -117,3 +127,11 @@ def thin_entries(indices: Words, values: Floats, seed: int, stream: int, k: int)
     """The k of these entries that a uniform k-:func:`subset` of them names."""
     which = subset(seed, stream, len(values), k)
     return indices[which], values[which]
+
+
+def thin_taken(total: Floats, indices: Words, values: Floats, seed: int, stream: int, k: int) -> tuple[Words, Floats]:
+    """:func:`thin_entries` of what was taken out of total, where the others are put back."""
+    left = np.ones(len(values), bool)
+    left[subset(seed, stream, len(values), k)] = False
+    total[indices[left]] = values[left]
+    return thin_entries(indices, values, seed, stream, k)
