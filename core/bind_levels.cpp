@@ -52,12 +52,11 @@ void check_lowest(int lowest) {
         throw nb::value_error("the lowest exponent is -149, or -126 to 0");
 }
 
-// −1 if x is not finite.
-std::int64_t largest_power_(FloatsIn x, float divisor, int lowest, std::uint64_t seed, std::uint64_t stream) {
+std::uint32_t largest_power_(FloatsIn x, float divisor, int lowest, std::uint64_t seed, std::uint64_t stream,
+                             float magnitude) {
     check_lowest(lowest);
     nb::gil_scoped_release release;
-    const std::uint32_t top = gradwire::largest_power(x.data(), x.size(), {divisor, lowest, seed, stream});
-    return top == not_finite ? -1 : std::int64_t{top};
+    return gradwire::largest_power(x.data(), x.size(), {divisor, lowest, seed, stream}, magnitude);
 }
 
 nb::tuple encode_powers(FloatsIn x, float divisor, int lowest, std::uint32_t largest, std::uint64_t seed,

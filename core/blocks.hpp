@@ -15,6 +15,7 @@ inline constexpr std::size_t pass_block = 4096;  // entries; a pass takes them i
 
 struct Vector {
     const float* x;
+    static constexpr bool takes_out = false;
 
     // The entries of a block.
     const float* at(std::size_t begin, std::size_t) const noexcept { return x + begin; }
@@ -25,8 +26,6 @@ struct Vector {
     }
     const float* read(std::size_t begin) const noexcept { return x + begin; }
     void take(std::size_t, const std::uint32_t*, std::size_t) const noexcept {}
-    void expect(std::uint32_t) const noexcept {}
-    void put_back(std::uint32_t, std::uint32_t) const noexcept {}
 };
 
 // Leaves of an entry what is left when it is sent: 0, but of −0, which is decoded as 0, itself.
@@ -40,6 +39,7 @@ struct Sum {
     const float* x;
     const float* residual;
     float* total;
+    static constexpr bool takes_out = true;
 
     const float* at(std::size_t begin, std::size_t end) const noexcept {
         value_kernels().sum(x + begin, residual + begin, end - begin, total + begin);

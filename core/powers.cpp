@@ -35,21 +35,20 @@ std::uint32_t most_exponent(float magnitude, int lowest) noexcept {
 
 }  // namespace
 
-std::uint32_t largest_power(const float* x, std::size_t n, const PowerQuantiser& quantiser) {
+std::uint32_t largest_power(const float* x, std::size_t n, const PowerQuantiser& quantiser, float magnitude) {
+    const std::uint32_t most = most_exponent(magnitude / quantiser.divisor, quantiser.lowest);
     // Only pieces that can raise it are rounded: few, where the largest entries are.
     std::atomic<std::uint32_t> largest{0};
     in_parallel_pieces(n, part_length, [&](std::size_t part, std::size_t part_size) {
         std::uint32_t codes[level_piece];
         for (std::size_t first = part; first < part + part_size; first += level_piece) {
-            const std::size_t size = std::min(level_piece, part + part_size - first);
-            const float magnitude = value_kernels().max_abs(x + first, size);
             std::uint32_t seen = largest.load(std::memory_order_relaxed);
-            std::uint32_t top = not_finite;
-            if (std::bit_cast<std::uint32_t>(magnitude) < 0x7F800000u) {
-                if (most_exponent(magnitude / quantiser.divisor, quantiser.lowest) <= seen) continue;
-                round_piece(x, first, size, quantiser, codes);
-                top = *std::max_element(codes, codes + size) >> 1;
-            }
+            if (seen == most) return;
+            const std::size_t size = std::min(level_piece, part + part_size - first);
+            const float quotient = value_kernels().max_abs(x + first, size) / quantiser.divisor;
+            if (most_exponent(quotient, quantiser.lowest) <= seen) continue;
+            round_piece(x, first, size, quantiser, codes);
+            const std::uint32_t top = *std::max_element(codes, codes + size) >> 1;
             while (top > seen && !largest.compare_exchange_weak(seen, top, std::memory_order_relaxed)) {
             }
         }

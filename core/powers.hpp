@@ -11,9 +11,9 @@ struct PowerQuantiser {
     std::uint64_t seed, stream;
 };
 
-// The largest exponent that rounding gives, natural_bias added, and 0 if all are 0; not_finite if x has NaN or infinity.
-inline constexpr std::uint32_t not_finite = ~std::uint32_t{0};
-std::uint32_t largest_power(const float* x, std::size_t n, const PowerQuantiser& quantiser);
+// The largest exponent that rounding gives, natural_bias added, and 0 if all are 0. magnitude: the largest of x, which is
+// finite. It tells the most that rounding can give, and once that is seen nothing more is read.
+std::uint32_t largest_power(const float* x, std::size_t n, const PowerQuantiser& quantiser, float magnitude);
 
 // Writes the block of x[first … first + m) to scratch.block, levels counted down from that largest exponent; m ≤ block_length. No products are summed.
 LevelBlock encode_power_block(const float* x, std::size_t first, std::size_t m, const PowerQuantiser& quantiser,

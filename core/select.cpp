@@ -97,14 +97,13 @@ Kth kth_between(const SelectKernels& kernels, const std::uint32_t* bits, std::si
 }
 
 // Puts entries back in company: stores that miss the caches one by one would each wait for memory.
-template <class Input>
 class PutBack {
 public:
-    explicit PutBack(const Input& input) noexcept : input_(input) {}
+    explicit PutBack(const Sum& sum) noexcept : sum_(sum) {}
     ~PutBack() { flush(); }
 
     void add(std::uint32_t index, std::uint32_t bits) noexcept {
-        input_.expect(index);
+        sum_.expect(index);
         indices_[size_] = index;
         bits_[size_] = bits;
         if (++size_ == most) flush();
@@ -114,11 +113,11 @@ private:
     static constexpr std::size_t most = 64;
 
     void flush() noexcept {
-        for (std::size_t j = 0; j < size_; ++j) input_.put_back(indices_[j], bits_[j]);
+        for (std::size_t j = 0; j < size_; ++j) sum_.put_back(indices_[j], bits_[j]);
         size_ = 0;
     }
 
-    const Input& input_;
+    const Sum& sum_;
     std::size_t size_ = 0;
     std::uint32_t indices_[most], bits_[most];
 };
@@ -132,22 +131,28 @@ struct Kept {
     std::uint32_t* bits;
     std::size_t size = 0;
 
-    // Calls take(index, bits) for the r largest, ascending, and puts back the others.
+    // Calls take(index, bits) for the r largest, ascending, and puts back the others where they were taken out.
     template <class Take>
     void part(std::size_t r, const Kth& kth, const Take& take) const noexcept {
-        PutBack<Input> others(input);
-        std::size_t next = 0;
-        const auto put_back_to = [&](std::size_t end) {
-            for (; next < end; ++next) others.add(indices[next], bits[next]);
-        };
-        for_each_largest(kernels, bits, size, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
-            for (std::size_t j = 0; j < count; ++j) {
-                put_back_to(positions[j]);
-                take(indices[next], bits[next]);
-                ++next;
-            }
-        });
-        put_back_to(size);
+        if constexpr (Input::takes_out) {
+            PutBack others(input);
+            std::size_t next = 0;
+            const auto put_back_to = [&](std::size_t end) {
+                for (; next < end; ++next) others.add(indices[next], bits[next]);
+            };
+            for_each_largest(kernels, bits, size, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
+                for (std::size_t j = 0; j < count; ++j) {
+                    put_back_to(positions[j]);
+                    take(indices[next], bits[next]);
+                    ++next;
+                }
+            });
+            put_back_to(size);
+        } else {
+            for_each_largest(kernels, bits, size, r, kth, [&](const std::uint32_t* positions, std::size_t count) {
+                for (std::size_t j = 0; j < count; ++j) take(indices[positions[j]], bits[positions[j]]);
+            });
+        }
     }
 };
 
@@ -190,7 +195,8 @@ bool top_few(const SelectKernels& kernels, const Input& input, std::size_t n, st
         kept.size += count;
     }
     if (kept.size < r) {
-        for (std::size_t j = 0; j < kept.size; ++j) input.put_back(kept.indices[j], kept.bits[j]);
+        if constexpr (Input::takes_out)
+            for (std::size_t j = 0; j < kept.size; ++j) input.put_back(kept.indices[j], kept.bits[j]);
         return false;
     }
     // What is above the range need not be told apart: there is room for the others behind what is kept, as a rule.

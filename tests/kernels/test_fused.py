@@ -53,8 +53,9 @@ def test_buckets(level, n):
 @pytest.mark.parametrize(("divisor", "lowest"), [(1.0, -149), (300.0, -15), (1e3, 0), (0.7, -126)])
 def test_powers(level, n, divisor, lowest):
     x = vector(n)
-    largest = _core.largest_power(x, divisor, lowest, 3, 1)
-    assert largest == reference.largest_power(x, divisor, lowest, 3, 1)
+    magnitude = float(np.abs(x).max())
+    largest = _core.largest_power(x, divisor, lowest, 3, 1, magnitude)
+    assert largest == reference.largest_power(x, divisor, lowest, 3, 1, magnitude)
     got, nonzero = _core.encode_powers(x, divisor, lowest, largest, 3, 1)
     expected, expected_nonzero = reference.encode_powers(x, divisor, lowest, largest, 3, 1)
     assert joined(got) == joined(expected)
@@ -68,13 +69,6 @@ def test_powers(level, n, divisor, lowest):
             with pytest.raises(MessageError, match="level"):
                 module.add_table_levels(joined(got), total, table[:-1], 0.7)
             assert (total == 1).all()
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_powers_of_what_is_not_finite(level, bad):
-    x = vector(9001)
-    x[5000] = bad
-    assert _core.largest_power(x, 1.0, -149, 3, 0) == reference.largest_power(x, 1.0, -149, 3, 0) == -1
 
 
 @pytest.mark.parametrize("n", SIZES)

@@ -51,9 +51,10 @@ class NaturalCompression(Codec):
     on_device: ClassVar[bool] = True
 
     def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
-        if not math.isfinite(kernels.max_abs(x)):
+        largest = kernels.max_abs(x)
+        if not math.isfinite(largest):
             check_finite(x)
-        section, top = powers_section(x, 1.0, LOWEST, rng.child(0).seed)
+        section, top = powers_section(x, 1.0, LOWEST, rng.child(0).seed, largest)
         writer.varint(top - LOWEST)
         writer.append(section)
 

@@ -68,7 +68,7 @@ class NaturalDithering(Codec):
         write_exponent(writer, e)
         writer.f32(norm)
         if largest > 0.0:
-            section, top = powers_section(y, norm, 1 - self.levels, rng.child(0).seed)
+            section, top = powers_section(y, norm, 1 - self.levels, rng.child(0).seed, largest)
             writer.u8(1 - top)  # rounding may have raised the norm's own level by one
             writer.append(section)
 

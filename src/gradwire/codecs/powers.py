@@ -12,14 +12,15 @@ from gradwire.wire.writer import SHORT
 __all__ = ["add_powers", "powers_section"]
 
 
-def powers_section(x: Vector, divisor: float, lowest: int, seed: int) -> tuple[Writer, int]:
+def powers_section(x: Vector, divisor: float, lowest: int, seed: int, magnitude: float) -> tuple[Writer, int]:
     """The levels section of x/divisor rounded to powers of two from 2^lowest on, and the largest exponent.
 
-    Definition: level k = ±(1 + largest − exponent), 0 for 0: small where values are large. x is finite.
+    Definition: level k = ±(1 + largest − exponent), 0 for 0: small where values are large. x is finite, and
+    ``magnitude`` the largest of it.
     """
     section = Writer()
     if len(x) > SHORT:
-        largest, blocks, nonzero = kernels.encode_powers(x, divisor, lowest, seed)
+        largest, blocks, nonzero = kernels.encode_powers(x, divisor, lowest, seed, magnitude)
         if section.dense_levels(len(x), blocks, nonzero):
             return section, largest
     quotients = kernels.divided(x, np.array([divisor], np.float32), len(x))

@@ -53,8 +53,15 @@ def encode_divided_levels(x: Vector, divisors: Floats, bucket: int, seed: int) -
     return backends.of(t).encode_levels(t, 1.0, STOCHASTIC, seed, 0)
 
 
-def encode_powers(x: Vector, divisor: float, lowest: int, seed: int) -> tuple[int, Blocks, int]:
+def encode_powers(x: Vector, divisor: float, lowest: int, seed: int, magnitude: float) -> tuple[int, Blocks, int]:
     """Levels of x/divisor rounded to powers of two, as :func:`natural_levels` gives them: coded, and never there.
+
+    Args:
+        x: float32 (n,).
+        divisor: of every entry.
+        lowest: the smallest exponent.
+        seed: of the words.
+        magnitude: the largest of x, which is finite.
 
     Returns:
         The largest exponent, the integers section in pieces, and how many levels are not 0.
@@ -63,7 +70,7 @@ def encode_powers(x: Vector, divisor: float, lowest: int, seed: int) -> tuple[in
         quotients = vectors.divided(x, np.array([divisor], np.float32), len(x))
         zigzag, exponent = vectors.natural_levels(quotients, lowest, seed)
         return exponent, [backends.active.encode_integers(zigzag)], int(np.count_nonzero(zigzag))
-    largest = backends.active.largest_power(x, divisor, lowest, seed, 0)
+    largest = backends.active.largest_power(x, divisor, lowest, seed, 0, magnitude)
     blocks, nonzero = backends.active.encode_powers(x, divisor, lowest, largest, seed, 0)
     return largest - BIAS if largest else 0, blocks, nonzero
 

@@ -41,10 +41,8 @@ def round_natural(x: Floats, lowest: int, seed: int, stream: int) -> Words:
     return np.where(code == 0, np.uint32(0), 2 * code + (x < 0)).astype(np.uint32)
 
 
-def largest_power(x: Floats, divisor: float, lowest: int, seed: int, stream: int) -> int:
-    """The largest exponent, plus 150; −1 if x is not finite."""
-    if not np.isfinite(x).all():
-        return -1
+def largest_power(x: Floats, divisor: float, lowest: int, seed: int, stream: int, magnitude: float) -> int:
+    """The largest exponent, plus 150. The definition needs no magnitude."""
     return int(round_natural(x / np.float32(divisor), lowest, seed, stream).max(initial=0)) >> 1
 
 
