@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "integers.hpp"
+#include "spare.hpp"
+#include "spare_array.hpp"
 #include "spherical_code.hpp"
 #include "threads.hpp"
 
@@ -52,8 +54,8 @@ nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, st
     check_split(x.size(), m);
     if (!(alpha > 0 && alpha < 1)) throw nb::value_error("alpha lies between 0 and 1");
     if (pair_limit > std::uint64_t{1} << (spherical::index_bits - 1)) throw nb::value_error("pair_limit passes 2^39");
-    auto index = buffer<std::uint64_t>(m);
-    auto gain = buffer<float>(m);
+    const SpareArray<std::uint64_t> index(m);
+    const SpareArray<float> gain(m);
     {
         nb::gil_scoped_release release;
         const SphericalSearch task{x.data(), {x.size(), m}, alpha, seed, pair_limit};
@@ -63,10 +65,10 @@ nb::tuple search(FloatsIn x, std::size_t m, double alpha, std::uint64_t seed, st
         in_parallel(parts_of(m, chunk), products / 32, [&](std::size_t c) {
             const std::size_t first = c * chunk, count = std::min(chunk, m - first);
             const SearchBuffers buffers(task.split, count);
-            spherical_search(task, first, count, buffers.scratch(), index.get(), gain.get());
+            spherical_search(task, first, count, buffers.scratch(), index.data(), gain.data());
         });
     }
-    return nb::make_tuple(owned_array(std::move(index), m), owned_array(std::move(gain), m));
+    return nb::make_tuple(index.array(m), gain.array(m));
 }
 
 void append_section(std::vector<std::uint8_t>& out, const std::uint32_t* v, std::size_t m) {
@@ -91,63 +93,66 @@ void read_section(ByteReader& reader, std::uint32_t* v, std::size_t m) {
 nb::bytes encode(FloatsIn x, LongsIn index, FloatsIn gain) {
     const std::size_t m = gain.size();
     check_split(x.size(), m);
-    std::vector<std::uint8_t> best;
+    std::vector<std::uint8_t> payload(2);
     {
         nb::gil_scoped_release release;
         check_gains(index, gain);
         const BlockSplit split{x.size(), m};
         SphericalHead head = choose_head(index.data(), gain.data(), m);
-        const auto norms = buffer<std::uint32_t>(m);
-        const std::size_t there = write_norms(gain.data(), m, head, norms.get());
-        const auto bits = buffer<std::uint8_t>(bits_bound(gain.data(), split));
-        std::vector<std::uint8_t> zeros;
+        const Spare numbers(sizeof(std::uint32_t) * m);
+        auto* const norms = reinterpret_cast<std::uint32_t*>(numbers.data());
         if (head.zeros) {
-            const auto marks = buffer<std::uint32_t>(m);
-            for (std::size_t b = 0; b < m; ++b) marks[b] = gain.data()[b] == 0;
-            append_section(zeros, marks.get(), m);
+            for (std::size_t b = 0; b < m; ++b) norms[b] = gain.data()[b] == 0;
+            append_section(payload, norms, m);
         }
-        for (const bool sectioned : {false, true}) {
-            if (sectioned && there < section_least) break;
-            head.sectioned = sectioned;
-            std::vector<std::uint8_t> payload(2);
-            write_head(head, payload.data());
-            payload.insert(payload.end(), zeros.begin(), zeros.end());
-            if (sectioned) append_section(payload, norms.get(), there);
-            const std::size_t size =
-                write_bits(x.data(), split, index.data(), gain.data(), norms.get(), head, bits.get());
-            payload.insert(payload.end(), bits.get(), bits.get() + size);
-            if (best.empty() || payload.size() < best.size()) best = std::move(payload);
+        const std::size_t there = write_norms(gain.data(), m, head, norms);
+        const Spare bits(bits_bound(gain.data(), split));
+        const auto write = [&] {
+            return write_bits(x.data(), split, index.data(), gain.data(), norms, head, bits.data());
+        };
+        // Many norms take less in a section, as a rule: then the bits are written once.
+        head.sectioned = there >= section_least;
+        std::vector<std::uint8_t> section;
+        if (head.sectioned) append_section(section, norms, there);
+        std::uint64_t count = write();
+        if (head.sectioned &&
+            parts_of(count + gamma_bits(norms, there), 8) <= section.size() + parts_of(count, 8)) {
+            head.sectioned = false;
+            section.clear();
+            count = write();
         }
+        write_head(head, payload.data());
+        payload.insert(payload.end(), section.begin(), section.end());
+        payload.insert(payload.end(), bits.data(), bits.data() + parts_of(count, 8));
     }
-    return nb::bytes(best.data(), best.size());
+    return nb::bytes(payload.data(), payload.size());
 }
 
 nb::tuple decode(BytesIn data, std::size_t n, std::size_t m) {
     check_split(n, m);
-    auto index = buffer<std::uint64_t>(m);
-    auto gain = buffer<float>(m);
-    auto values = std::make_unique<float[]>(n);
+    const SpareArray<std::uint64_t> index(m);
+    const SpareArray<float> gain(m), values(n);
     ByteReader reader(data.data(), data.size());
     {
         nb::gil_scoped_release release;
         const SphericalHead head = read_head(reader);
-        const auto numbers = buffer<std::uint32_t>(m);
+        const Spare memory(sizeof(std::uint32_t) * m);
+        auto* const numbers = reinterpret_cast<std::uint32_t*>(memory.data());
         std::size_t there = m;
-        std::fill_n(gain.get(), m, 1.0f);
+        std::fill_n(gain.data(), m, 1.0f);
         if (head.zeros) {
-            read_section(reader, numbers.get(), m);
+            read_section(reader, numbers, m);
             for (std::size_t b = 0; b < m; ++b) {
                 if (numbers[b] > 1)
                     throw MessageError("the message marks blocks of zeros with a number that is neither 0 nor 1");
-                gain[b] = static_cast<float>(1 - numbers[b]);
+                gain.data()[b] = static_cast<float>(1 - numbers[b]);
                 there -= numbers[b];
             }
         }
-        if (head.sectioned) read_section(reader, numbers.get(), there);
-        read_bits(reader, {n, m}, head, numbers.get(), index.get(), gain.get(), values.get());
+        if (head.sectioned) read_section(reader, numbers, there);
+        read_bits(reader, {n, m}, head, numbers, index.data(), gain.data(), values.data());
     }
-    return nb::make_tuple(owned_array(std::move(index), m), owned_array(std::move(gain), m),
-                          owned_array(std::move(values), n), data.size() - reader.left());
+    return nb::make_tuple(index.array(m), gain.array(m), values.array(n), data.size() - reader.left());
 }
 
 void points(std::uint64_t seed, LongsIn index, FloatsIn gain, FloatsOut out) {

@@ -46,6 +46,11 @@ public:
         fill_ &= 7;
     }
 
+    // Bits that the stream has so far; it began at `begin`.
+    GRADWIRE_INLINE std::uint64_t count(const std::uint8_t* begin) const noexcept {
+        return 8 * static_cast<std::uint64_t>(next_ - begin) + fill_;
+    }
+
     // Pads with zeros to a byte; the end of the stream.
     GRADWIRE_INLINE std::uint8_t* finish() noexcept { return next_ + (fill_ != 0); }
 

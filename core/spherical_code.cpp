@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 
+#include "spherical_rice.hpp"
+
 namespace gradwire {
 namespace {
 
@@ -40,6 +42,8 @@ private:
     bool adaptive_;
 };
 
+unsigned gamma_width(std::uint32_t v) noexcept { return 2 * static_cast<unsigned>(std::bit_width(v + 1)) - 1; }
+
 // Passes the number of each block's norm, where it is not zero, to sink(v).
 template <class Sink>
 void for_norms(const float* gain, std::size_t m, const SphericalHead& head, Sink&& sink) noexcept {
@@ -59,16 +63,7 @@ void for_norms(const float* gain, std::size_t m, const SphericalHead& head, Sink
 
 std::uint64_t gamma_bits(const float* gain, std::size_t m, const SphericalHead& head) noexcept {
     std::uint64_t bits = 0;
-    for_norms(gain, m, head, [&](std::uint32_t v) { bits += 2 * static_cast<unsigned>(std::bit_width(v + 1)) - 1; });
-    return bits;
-}
-
-std::uint64_t rice_bits(const std::uint64_t* index, const float* gain, std::size_t m, unsigned r) noexcept {
-    std::uint64_t bits = 0;
-    for (std::size_t b = 0; b < m; ++b) {
-        const std::uint64_t q = index[b] >> r;
-        if (gain[b] > 0) bits += q < quotient_limit ? q + 1 + r : quotient_limit + index_bits;
-    }
+    for_norms(gain, m, head, [&](std::uint32_t v) { bits += gamma_width(v); });
     return bits;
 }
 
@@ -121,24 +116,20 @@ SphericalHead choose_head(const std::uint64_t* index, const float* gain, std::si
     SphericalHead still, moving;
     moving.adaptive = true;
     std::uint32_t counts[256] = {};
+    RiceCosts costs(quotient_limit + index_bits);
     bool searched = false;
     for (std::size_t b = 0; b < m; ++b) {
         still.zeros |= gain[b] == 0;
         if (!(gain[b] > 0)) continue;
         const unsigned exponent = pattern_of(gain[b]) >> 23;
         ++counts[exponent];
+        costs.add(index[b]);
         if (!searched) moving.base = static_cast<std::uint8_t>(exponent);
         searched = true;
     }
     if (!searched) return still;
     still.base = static_cast<std::uint8_t>(std::max_element(counts, counts + 256) - counts);
-    std::uint64_t least = ~std::uint64_t{0};
-    for (unsigned r = 0; r < 32; ++r)
-        if (const std::uint64_t bits = rice_bits(index, gain, m, r); bits < least) {
-            least = bits;
-            still.r = r;
-        }
-    moving.r = still.r;
+    still.r = moving.r = costs.best();
     moving.zeros = still.zeros;
     return gamma_bits(gain, m, still) <= gamma_bits(gain, m, moving) ? still : moving;
 }
@@ -158,7 +149,13 @@ std::size_t bits_bound(const float* gain, const BlockSplit& split) noexcept {
     return bits / 8 + 1 + write_slack;
 }
 
-std::size_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
+std::uint64_t gamma_bits(const std::uint32_t* norms, std::size_t count) noexcept {
+    std::uint64_t bits = 0;
+    for (std::size_t j = 0; j < count; ++j) bits += gamma_width(norms[j]);
+    return bits;
+}
+
+std::uint64_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
                        const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept {
     BitWriter bits(out);
     for (std::size_t b = 0; b < split.m; ++b) {
@@ -187,7 +184,7 @@ std::size_t write_bits(const float* x, const BlockSplit& split, const std::uint6
             bits.put(index[b], index_bits);
         }
     }
-    return static_cast<std::size_t>(bits.finish() - out);
+    return bits.count(out);
 }
 
 void read_bits(ByteReader& reader, const BlockSplit& split, const SphericalHead& head, const std::uint32_t* norms,

@@ -29,9 +29,12 @@ SphericalHead choose_head(const std::uint64_t* index, const float* gain, std::si
 // The norms of the blocks that are not zero, at most m; returns how many.
 std::size_t write_norms(const float* gain, std::size_t m, const SphericalHead& head, std::uint32_t* norms) noexcept;
 
-// Writes the bit stream to out, where bits_bound bytes must be free; returns its size.
+// Bits that so many norms take where they are not a section.
+std::uint64_t gamma_bits(const std::uint32_t* norms, std::size_t count) noexcept;
+
+// Writes the bit stream to out, where bits_bound bytes must be free; returns how many bits it has, its padding not counted.
 std::size_t bits_bound(const float* gain, const BlockSplit& split) noexcept;
-std::size_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
+std::uint64_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
                        const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept;
 
 // Reads it. On entry gain is 0 for the blocks of zeros and anything else for the others; norms are those of the section,

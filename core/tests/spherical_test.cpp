@@ -9,6 +9,7 @@
 #include "check.hpp"
 #include "dispatch.hpp"
 #include "spherical_code.hpp"
+#include "spherical_rice.hpp"
 
 using namespace gradwire;
 
@@ -52,7 +53,16 @@ std::vector<std::uint8_t> encoded(const std::vector<float>& x, const Found& f, b
     const BlockSplit split{x.size(), m};
     const std::size_t bound = bits_bound(f.gain.data(), split);
     const auto bits = exactly<std::uint8_t>(bound);
-    const std::size_t size = write_bits(x.data(), split, f.index.data(), f.gain.data(), norms.data(), head, bits.get());
+    const auto write = [&] {
+        return write_bits(x.data(), split, f.index.data(), f.gain.data(), norms.data(), head, bits.get());
+    };
+    // What the norms take outside a section is what they are said to.
+    head.sectioned = true;
+    const std::uint64_t others = write();
+    head.sectioned = false;
+    CHECK(write() == others + gamma_bits(norms.data(), norms.size()));
+    head.sectioned = sectioned;
+    const auto size = static_cast<std::size_t>((write() + 7) / 8);
     CHECK(size + write_slack <= bound);
     std::vector<std::uint8_t> data(2);
     CHECK(write_head(head, data.data()) == data.data() + 2);
@@ -172,6 +182,27 @@ void check_codes() {
     }
 }
 
+// Against the bits that each parameter takes, added up number by number.
+void check_parameters() {
+    Random random{3};
+    for (int trial = 0; trial < 300; ++trial) {
+        const unsigned most = 1 + static_cast<unsigned>(random.below(40));
+        std::vector<std::uint64_t> numbers(1 + random.below(50));
+        for (auto& v : numbers) v = random.word() >> (64 - most + random.below(trial % 3 == 0 ? most : 1));
+        RiceCosts costs(104);
+        for (const std::uint64_t v : numbers) costs.add(v);
+        unsigned best = 0;
+        std::uint64_t least = ~std::uint64_t{0};
+        for (unsigned r = 0; r < 32; ++r) {
+            std::uint64_t bits = 0;
+            for (const std::uint64_t v : numbers) bits += v >> r < 64 ? (v >> r) + 1 + r : 104;
+            if (bits < least) best = r;
+            least = std::min(least, bits);
+        }
+        CHECK(costs.best() == best);
+    }
+}
+
 void check_split() {
     for (std::size_t n = 1; n < 60; ++n)
         for (std::size_t m = 1; m <= n; ++m) {
@@ -192,5 +223,6 @@ int main() {
     check_split();
     check_searches();
     check_codes();
+    check_parameters();
     std::puts("spherical: all checks hold");
 }
