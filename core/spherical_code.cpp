@@ -193,7 +193,10 @@ void read_bits(ByteReader& reader, const BlockSplit& split, const SphericalHead&
     Prediction prediction(head);
     for (std::size_t b = 0; b < split.m; ++b) {
         index[b] = 0;
-        if (gain[b] == 0) continue;
+        if (gain[b] == 0) {
+            std::fill_n(values + split.begin(b), split.length(b), 0.0f);
+            continue;
+        }
         std::uint32_t v;
         if (head.sectioned) {
             v = *norms++;

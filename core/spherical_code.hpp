@@ -38,7 +38,7 @@ std::uint64_t write_bits(const float* x, const BlockSplit& split, const std::uin
                        const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept;
 
 // Reads it. On entry gain is 0 for the blocks of zeros and anything else for the others; norms are those of the section,
-// if there is one. Blocks that are sent as they are come in values, whose other entries are left.
+// if there is one. values gets the blocks that are sent as they are, and those of zeros; its other entries are left.
 void read_bits(ByteReader& reader, const BlockSplit& split, const SphericalHead& head, const std::uint32_t* norms,
                std::uint64_t* index, float* gain, float* values);
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats
-from gradwire.codecs.scaling import measured, normalised, read_exponent, write_exponent
+from gradwire.codecs.scaling import measured_buckets, read_exponent, write_exponent
 from gradwire.codecs.steps import no_less, read_steps, write_steps
 from gradwire.errors import MessageError, ParameterError
 from gradwire.kernels import Vector
@@ -69,12 +69,7 @@ class StandardDithering(Codec):
 
     def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
         size = self._size(len(x))
-        if size == len(x):
-            y, e, _, energy = measured(x)
-            squares = np.array([energy])
-        else:
-            y, e, _ = normalised(x)
-            squares = kernels.bucket_squares(y, size)
+        y, e, squares = measured_buckets(x, size)
         steps = no_less(np.sqrt(squares) / self.levels)
         write_exponent(writer, e)
         writer.varint(size if size < len(x) else 0)

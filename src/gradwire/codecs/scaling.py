@@ -1,6 +1,7 @@
 """Powers of two that keep extreme vectors within binary32 while they are quantised."""
 
 import numpy as np
+import numpy.typing as npt
 
 from gradwire import kernels
 from gradwire.codecs.identity import check_finite
@@ -8,7 +9,7 @@ from gradwire.errors import MessageError
 from gradwire.kernels import Vector
 from gradwire.wire import Reader, Writer
 
-__all__ = ["LARGEST", "measured", "normalised", "read_exponent", "write_exponent"]
+__all__ = ["LARGEST", "measured", "measured_buckets", "normalised", "read_exponent", "write_exponent"]
 
 LARGEST = float(np.finfo(np.float32).max)
 EXPONENTS = range(-149, 128)
@@ -28,6 +29,16 @@ def measured(x: Vector) -> tuple[Vector, int, float, float]:
     largest, energy = kernels.extent(x)
     y, e, largest = _scaled(x, largest)
     return y, e, largest, energy if e == 0 else kernels.sum_squares(y)
+
+
+def measured_buckets(x: Vector, bucket: int) -> tuple[Vector, int, npt.NDArray[np.float64]]:
+    """x·2^−e and e as in :func:`normalised`, and the sum of the squares of each run of ``bucket`` entries of x·2^−e."""
+    squares = kernels.bucket_squares(x, bucket)
+    # The largest square lies between the largest sum and a bucket's share of it: mostly that tells that e is 0.
+    if bucket * 2.0**-119 < float(squares.max()) < 2.0**119:
+        return x, 0, squares
+    y, e, _ = normalised(x)
+    return y, e, squares if e == 0 else kernels.bucket_squares(y, bucket)
 
 
 def _scaled(x: Vector, largest: float) -> tuple[Vector, int, float]:

@@ -107,5 +107,9 @@ def encode_spherical(x: Floats, index: Longs, gain: Floats) -> bytes:
 
 
 def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats, int]:
-    """Points (m,), gains (m,), the values (n,) of blocks sent as they are, and the bytes used."""
+    """Points (m,), gains (m,), values (n,), and the bytes used.
+
+    Values are those of the blocks that were sent as they are, and of those of zeros; what the others hold, which
+    :func:`gradwire.kernels.spherical_points` makes, is not defined.
+    """
     return backends.active.decode_spherical(data, n, m)
