@@ -13,14 +13,14 @@ unsigned frequency(const std::uint16_t* frequencies, unsigned context, unsigned 
     return frequencies[context * context_tokens + token];
 }
 
-std::size_t plain_symbols_portable(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+std::size_t plain_symbols_portable(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m,
                                    const ContextEncodeTable& table, std::uint16_t* symbols) {
     std::size_t begin = 0;
     for (; begin + symbol_piece <= m; begin += symbol_piece) {
         unsigned others = 0;
         for (std::size_t j = begin; j < begin + symbol_piece; ++j) {
-            others += v[j] >= table.plain_below[contexts[j]];
-            symbols[j] = static_cast<std::uint16_t>(unsigned{contexts[j]} << 8 | (v[j] & 0xFF));
+            others += tokens[j] >= table.plain_below[contexts[j]];
+            symbols[j] = static_cast<std::uint16_t>(unsigned{contexts[j]} << 8 | tokens[j]);
         }
         if (others != 0) break;
     }
@@ -226,6 +226,14 @@ void read_extra(BitReader& extra, const std::uint8_t* contexts, std::size_t m, c
 
 }  // namespace
 
+void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits, std::uint8_t* contexts) noexcept {
+#if defined(__x86_64__)
+    if (simd() == Simd::avx512) return contexts_of_words_avx512(words, n, bits, contexts);
+    if (simd() == Simd::avx2) return contexts_of_words_avx2(words, n, bits, contexts);
+#endif
+    shift_words(words, n, bits, contexts);
+}
+
 void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, ContextEncodeTable& table) noexcept {
     table.frequencies = frequencies;
     std::fill(table.plain_below, table.plain_below + 4 * most_contexts, std::uint8_t{0});
@@ -262,16 +270,34 @@ void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, Contex
 ContextBlockWriter::ContextBlockWriter(const ContextEncodeTable& table, const ContextScratch& scratch) noexcept
     : table_(table), scratch_(scratch), extra_(scratch.extra) {}
 
-bool ContextBlockWriter::put(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
+bool ContextBlockWriter::put_any(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
+    if (!any_symbols(v, contexts, m, table_.frequencies, scratch_.symbols + size_, extra_, extra_bits_)) return false;
+    size_ += m;
+    return true;
+}
+
+bool ContextBlockWriter::put(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m) noexcept {
     const PlainSymbols plain = plain_symbols();
-    std::uint16_t* const symbols = scratch_.symbols + size_;
     for (std::size_t j = 0; j < m;) {
-        j += plain(v + j, contexts + j, m - j, table_, symbols + j);
+        const std::size_t done = plain(tokens + j, contexts + j, m - j, table_, scratch_.symbols + size_);
+        size_ += done;
+        j += done;
         const std::size_t size = std::min(m - j, symbol_piece);
-        if (!any_symbols(v + j, contexts + j, size, table_.frequencies, symbols + j, extra_, extra_bits_)) return false;
+        std::uint32_t v[symbol_piece];
+        std::copy(tokens + j, tokens + j + size, v);
+        if (!put_any(v, contexts + j, size)) return false;
         j += size;
     }
-    size_ += m;
+    return true;
+}
+
+bool ContextBlockWriter::put(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
+    std::uint8_t tokens[symbol_piece];
+    for (std::size_t j = 0; j < m; j += symbol_piece) {
+        const std::size_t size = std::min(m - j, symbol_piece);
+        if (!(narrow(v + j, size, tokens) ? put(tokens, contexts + j, size) : put_any(v + j, contexts + j, size)))
+            return false;
+    }
     return true;
 }
 

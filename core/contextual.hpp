@@ -11,6 +11,9 @@
 
 namespace gradwire {
 
+// For each random word its first bits, up to 4 of them.
+void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits, std::uint8_t* contexts) noexcept;
+
 // Encoding looks tables up by symbol, context << 8 | token. Entries without a frequency are not set.
 inline constexpr unsigned symbol_limit = most_contexts << 8;
 
@@ -39,16 +42,20 @@ struct ContextScratch {
 constexpr std::size_t context_extra_bound(std::size_t m) noexcept { return 4 * m + write_slack; }
 constexpr std::size_t context_block_bound(std::size_t m) noexcept { return 1 + 5 + 5 + 4 * most_lanes + (2 + 4) * m; }
 
-// Collects a block of 1 … block_length numbers piece by piece; pieces of a multiple of 64 numbers go fastest.
+// Collects a block of 1 … block_length numbers piece by piece; pieces of a multiple of 64 numbers go fastest, and of plain
+// tokens.
 class ContextBlockWriter {
 public:
     ContextBlockWriter(const ContextEncodeTable& table, const ContextScratch& scratch) noexcept;
     // False if the tables cannot code a number: then the block cannot be finished.
+    bool put(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m) noexcept;
     bool put(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept;
     // Writes the block to out, where context_block_bound(how many) bytes are free, and returns its size.
     std::size_t finish(std::uint8_t* out) noexcept;
 
 private:
+    bool put_any(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept;
+
     const ContextEncodeTable& table_;
     const ContextScratch scratch_;
     std::size_t size_ = 0;

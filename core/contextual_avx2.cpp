@@ -153,32 +153,31 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
 
 }  // namespace
 
-std::size_t plain_symbols_avx2(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+void contexts_of_words_avx2(const std::uint32_t* words, std::size_t n, unsigned bits,
+                              std::uint8_t* contexts) noexcept {
+    shift_words(words, n, bits, contexts);
+}
+
+std::size_t plain_symbols_avx2(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m,
                                const ContextEncodeTable& table, std::uint16_t* symbols) {
     const __m256i plain_below = _mm256_load_si256(reinterpret_cast<const __m256i*>(table.plain_below));
-    const __m256i most = _mm256_set1_epi32(0xFF);
     std::size_t j = 0;
     for (; j + symbol_piece <= m; j += symbol_piece) {
         __m256i others = _mm256_setzero_si256();
         for (std::size_t i = j; i < j + symbol_piece; i += 32) {
-            const auto eight = [&](std::size_t at) {
-                return _mm256_min_epu32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(v + at)), most);
-            };
-            // Packing works within halves: the permutations put what it parts together again.
-            const __m256i low = _mm256_permute4x64_epi64(_mm256_packus_epi32(eight(i), eight(i + 8)), 0xD8);
-            const __m256i high = _mm256_permute4x64_epi64(_mm256_packus_epi32(eight(i + 16), eight(i + 24)), 0xD8);
-            const __m256i numbers = _mm256_permute4x64_epi64(_mm256_packus_epi16(low, high), 0xD8);
+            const __m256i token = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens + i));
             const __m256i context = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(contexts + i));
             const __m256i below = _mm256_shuffle_epi8(plain_below, context);
-            // number < below just where number + 1 − below saturates to 0.
-            const __m256i above = _mm256_adds_epu8(numbers, _mm256_set1_epi8(1));
+            // token < below just where token + 1 − below saturates to 0.
+            const __m256i above = _mm256_adds_epu8(token, _mm256_set1_epi8(1));
             others = _mm256_or_si256(others, _mm256_subs_epu8(above, below));
-            const auto symbol = [](__m128i of, __m256i number) {
-                return _mm256_or_si256(_mm256_slli_epi16(_mm256_cvtepu8_epi16(of), 8), number);
+            const auto symbol = [](__m128i of, __m128i number) {
+                return _mm256_or_si256(_mm256_slli_epi16(_mm256_cvtepu8_epi16(of), 8), _mm256_cvtepu8_epi16(number));
             };
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i), symbol(_mm256_castsi256_si128(context), low));
+            _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i),
+                                symbol(_mm256_castsi256_si128(context), _mm256_castsi256_si128(token)));
             _mm256_storeu_si256(reinterpret_cast<__m256i*>(symbols + i + 16),
-                                symbol(_mm256_extracti128_si256(context, 1), high));
+                                symbol(_mm256_extracti128_si256(context, 1), _mm256_extracti128_si256(token, 1)));
         }
         if (!_mm256_testz_si256(others, others)) break;
     }

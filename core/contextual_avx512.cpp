@@ -125,21 +125,25 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
 
 }  // namespace
 
-std::size_t plain_symbols_avx512(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m,
+void contexts_of_words_avx512(const std::uint32_t* words, std::size_t n, unsigned bits,
+                              std::uint8_t* contexts) noexcept {
+    shift_words(words, n, bits, contexts);
+}
+
+std::size_t plain_symbols_avx512(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m,
                                  const ContextEncodeTable& table, std::uint16_t* symbols) {
     const __m512i plain_below = _mm512_load_si512(table.plain_below);
     std::size_t j = 0;
-    for (; j + 64 <= m; j += 64) {
-        const __m512i context = _mm512_loadu_si512(contexts + j);
-        const auto sixteen = [&](unsigned i) { return _mm512_cvtusepi32_epi8(_mm512_loadu_si512(v + j + 16 * i)); };
-        const __m256i low = _mm256_set_m128i(sixteen(1), sixteen(0)), high = _mm256_set_m128i(sixteen(3), sixteen(2));
-        const __m512i numbers = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-        if (_mm512_cmpge_epu8_mask(numbers, _mm512_shuffle_epi8(plain_below, context)) != 0) break;
-        const auto symbol = [](__m256i of, __m256i number) {
-            return _mm512_or_si512(_mm512_slli_epi16(_mm512_cvtepu8_epi16(of), 8), _mm512_cvtepu8_epi16(number));
-        };
-        _mm512_storeu_si512(symbols + j, symbol(_mm512_castsi512_si256(context), low));
-        _mm512_storeu_si512(symbols + j + 32, symbol(_mm512_extracti64x4_epi64(context, 1), high));
+    for (; j + symbol_piece <= m; j += symbol_piece) {
+        const __m512i context = _mm512_loadu_si512(contexts + j), token = _mm512_loadu_si512(tokens + j);
+        if (_mm512_cmpge_epu8_mask(token, _mm512_shuffle_epi8(plain_below, context)) != 0) break;
+        for (unsigned half = 0; half < 2; ++half) {
+            const auto words = [&](const std::uint8_t* of) {
+                return _mm512_cvtepu8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(of + j + 32 * half)));
+            };
+            _mm512_storeu_si512(symbols + j + 32 * half,
+                                _mm512_or_si512(_mm512_slli_epi16(words(contexts), 8), words(tokens)));
+        }
     }
     return j;
 }

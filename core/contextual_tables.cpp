@@ -103,23 +103,37 @@ unsigned top_of(const std::uint16_t* weights) noexcept {
 
 }  // namespace
 
-void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits, std::uint8_t* contexts) noexcept {
-    for (std::size_t i = 0; i < n; ++i) contexts[i] = static_cast<std::uint8_t>((words[i] >> 28) >> (4 - bits));
+bool narrow(const std::uint32_t* v, std::size_t m, std::uint8_t* tokens) noexcept {
+    std::uint32_t all = 0;
+    for (std::size_t j = 0; j < m; ++j) all |= v[j];
+    for (std::size_t j = 0; j < m; ++j) tokens[j] = static_cast<std::uint8_t>(v[j]);
+    return all < plain_limit;
+}
+
+void ContextCounter::add(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m) noexcept {
+    constexpr std::size_t piece = 64;
+    std::size_t begin = 0;
+    for (; begin + piece <= m; begin += piece) {
+        std::uint16_t at[piece];
+        for (std::size_t j = 0; j < piece; ++j)
+            at[j] = static_cast<std::uint16_t>(contexts[begin + j] * plain_limit + tokens[begin + j]);
+        for (std::size_t j = 0; j < piece; j += 4) {  // loaded together: then counting is all that there is to do
+            const auto four = load<std::uint64_t>(at + j);
+            for (unsigned set = 0; set < sets; ++set) ++plain_[set][four >> (16 * set) & 0xFFFF];
+        }
+    }
+    for (; begin < m; ++begin) ++plain_[0][contexts[begin] * plain_limit + tokens[begin]];
 }
 
 void ContextCounter::add(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept {
     constexpr std::size_t piece = 64;  // numbers that are looked at together: are they all plain?
+    std::uint8_t tokens[piece];
     for (std::size_t begin = 0; begin < m; begin += piece) {
-        const std::size_t end = std::min(m, begin + piece);
-        std::uint32_t all = 0;
-        for (std::size_t j = begin; j < end; ++j) all |= v[j];
-        if (all < plain_limit) {
-            std::uint16_t at[piece];
-            for (std::size_t j = begin; j < end; ++j)
-                at[j - begin] = static_cast<std::uint16_t>(contexts[j] * plain_limit + v[j]);
-            for (std::size_t j = 0; j < end - begin; ++j) ++plain_[j % sets][at[j]];
+        const std::size_t size = std::min(m - begin, piece);
+        if (narrow(v + begin, size, tokens)) {
+            add(tokens, contexts + begin, size);
         } else {
-            for (std::size_t j = begin; j < end; ++j) ++other_[contexts[j]][token_of(v[j])];
+            for (std::size_t j = begin; j < begin + size; ++j) ++other_[contexts[j]][token_of(v[j])];
         }
     }
 }

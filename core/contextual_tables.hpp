@@ -22,19 +22,20 @@ constexpr unsigned token_of(std::uint32_t v) noexcept {
     return 32 + 4 * (e - 5) + ((v >> (e - 2)) & 3);
 }
 
-// For each random word its first bits, up to 4 of them.
-void contexts_of_words(const std::uint32_t* words, std::size_t n, unsigned bits, std::uint8_t* contexts) noexcept;
+// tokens ← numbers, if all are plain: then they are their own tokens.
+bool narrow(const std::uint32_t* v, std::size_t m, std::uint8_t* tokens) noexcept;
+
 
 // Counts numbers by their own tokens, as if none was escaped, in each context; fewer than 2^32 numbers in all.
 class ContextCounter {
 public:
+    void add(const std::uint8_t* tokens, const std::uint8_t* contexts, std::size_t m) noexcept;  // plain ones
     void add(const std::uint32_t* v, const std::uint8_t* contexts, std::size_t m) noexcept;
     // Adds what was counted to counts, one table a context; contexts are below tables.
     void add_to(std::uint64_t* counts, unsigned tables) const noexcept;
 
 private:
-    // Sets, so that equal tokens in a row do not wait for each other's increment. Numbers below plain_limit are their own
-    // tokens; most are.
+    // Sets, so that equal tokens in a row do not wait for each other's increment.
     static constexpr unsigned sets = 4;
     std::uint32_t plain_[sets][most_contexts * plain_limit] = {};
     std::uint32_t other_[most_contexts][token_limit] = {};

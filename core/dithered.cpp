@@ -18,16 +18,23 @@ void in_pieces(std::size_t first, std::size_t m, std::uint64_t seed, const Work&
     }
 }
 
-// work(zigzag, contexts, size) for the pieces of these entries.
+// work(levels, contexts, size) for the pieces of these entries: levels are tokens, in bytes, where all are plain, which is
+// the rule; else numbers.
 template <class Work>
 void round_pieces(const float* x, std::size_t first, std::size_t m, const Ditherer& ditherer, unsigned bits,
                   const Work& work) {
+    const QuantiseKernels& kernels = quantise_kernels();
+    std::uint8_t tokens[level_piece], contexts[level_piece];
     std::uint32_t zigzag[level_piece];
-    std::uint8_t contexts[level_piece];
     in_pieces(first, m, ditherer.seed, [&](std::size_t begin, std::size_t size, const std::uint32_t* words) {
-        quantise_kernels().quantise(x + first + begin, size, ditherer.inverse, Rounding::shared, words, zigzag);
+        const float* const y = x + first + begin;
         contexts_of_words(words, size, bits, contexts);
-        work(zigzag, contexts, size);
+        if (kernels.quantise_plain(y, size, ditherer.inverse, Rounding::shared, words, tokens, nullptr)) {
+            work(tokens, contexts, size);
+        } else {
+            kernels.quantise(y, size, ditherer.inverse, Rounding::shared, words, zigzag);
+            work(zigzag, contexts, size);
+        }
     });
 }
 
@@ -35,20 +42,18 @@ void round_pieces(const float* x, std::size_t first, std::size_t m, const Dither
 
 void count_dithered(const float* x, std::size_t first, std::size_t m, const Ditherer& ditherer,
                     ContextCounter& counter) noexcept {
-    round_pieces(x, first, m, ditherer, 4,
-                 [&](const std::uint32_t* zigzag, const std::uint8_t* contexts, std::size_t size) {
-                     counter.add(zigzag, contexts, size);
-                 });
+    round_pieces(x, first, m, ditherer, 4, [&](const auto* levels, const std::uint8_t* contexts, std::size_t size) {
+        counter.add(levels, contexts, size);
+    });
 }
 
 std::size_t encode_dithered(const float* x, std::size_t first, std::size_t m, const Ditherer& ditherer, unsigned bits,
                             const ContextEncodeTable& table, const ContextScratch& scratch, std::uint8_t* out) noexcept {
     ContextBlockWriter writer(table, scratch);
     bool coded = true;
-    round_pieces(x, first, m, ditherer, bits,
-                 [&](const std::uint32_t* zigzag, const std::uint8_t* contexts, std::size_t size) {
-                     coded = coded && writer.put(zigzag, contexts, size);
-                 });
+    round_pieces(x, first, m, ditherer, bits, [&](const auto* levels, const std::uint8_t* contexts, std::size_t size) {
+        coded = coded && writer.put(levels, contexts, size);
+    });
     return coded ? writer.finish(out) : 0;
 }
 
