@@ -11,6 +11,7 @@
 #include "powers.hpp"
 #include "signs.hpp"
 #include "spare.hpp"
+#include "spare_array.hpp"
 #include "sums.hpp"
 #include "threads.hpp"
 
@@ -119,18 +120,23 @@ void add_table_levels(BytesIn data, FloatsOut out, FloatsIn values, float weight
 // The bits, and the sum of all magnitudes: it is finite if and only if x is.
 nb::tuple pack_signs(FloatsIn x) {
     const std::size_t n = x.size();
-    auto bits = uninitialised<std::uint8_t>(parts_of(n, 8));
+    const SpareArray<std::uint8_t> bits(parts_of(n, 8));
     std::vector<double> sums(parts_of(n, sum_block));
     {
         nb::gil_scoped_release release;
         in_parallel_pieces(n, sum_block, [&](std::size_t begin, std::size_t size) {
-            sums[begin / sum_block] = quantise_kernels().sum_abs(x.data() + begin, size);
-            sign_kernels().pack(x.data() + begin, size, bits.get() + begin / 8);
+            double partial[partial_sums] = {};
+            for (std::size_t i = begin; i < begin + size; i += level_piece) {  // that are in the first cache for both
+                const std::size_t piece = std::min(level_piece, begin + size - i);
+                quantise_kernels().add_magnitudes(x.data() + i, piece, partial);
+                sign_kernels().pack(x.data() + i, piece, bits.data() + i / 8);
+            }
+            sums[begin / sum_block] = folded(partial);
         });
     }
     double total = 0;
     for (const double sum : sums) total += sum;
-    return nb::make_tuple(owned_array(std::move(bits), parts_of(n, 8)), total);
+    return nb::make_tuple(bits.array(parts_of(n, 8)), total);
 }
 
 void add_signs(BytesIn bits, FloatsOut out, float scale, float weight) {

@@ -123,7 +123,7 @@ LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, 
     const bool random = quantiser.rounding != Rounding::nearest;
     std::uint32_t words[level_piece], zigzag[level_piece];
     float quotients[level_piece];
-    double products[16] = {};
+    double products[partial_sums] = {};
     LevelBlockWriter writer(scratch);
     for (std::size_t begin = 0; begin < m; begin += level_piece) {
         const std::size_t size = std::min(level_piece, m - begin);
@@ -145,9 +145,7 @@ LevelBlock encode_level_block(const float* x, std::size_t first, std::size_t m, 
     if (quantiser.summed && !writer.all_plain()) {
         result.sums = kernels.level_sums(x + first, m, quantiser.inverse);
     } else if (quantiser.summed) {
-        for (std::size_t half = 8; half > 0; half /= 2)
-            for (std::size_t j = 0; j < half; ++j) products[j] += products[j + half];
-        result.sums.products = products[0];
+        result.sums.products = folded(products);
     }
     return result;
 }

@@ -46,24 +46,11 @@ Extent extent(const float* x, std::size_t n) {
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
 
-// The order of 4.6: 16 partial sums a block, folded in halves, blocks one after another.
-template <class Term>
-double ordered_sum(std::size_t n, Term term) {
-    double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = begin + block < n ? begin + block : n;
-        double s[lanes] = {};
-        std::size_t i = begin;
-        for (; i + lanes <= end; i += lanes)
-            for (std::size_t j = 0; j < lanes; ++j) s[j] += term(i + j);
-        for (std::size_t j = 0; i < end; ++i, ++j) s[j] += term(i);
-        total += folded(s);
-    }
-    return total;
-}
-
-double sum_abs(const float* x, std::size_t n) {
-    return ordered_sum(n, [x](std::size_t i) { return static_cast<double>(std::fabs(x[i])); });
+void add_magnitudes(const float* x, std::size_t n, double* sums) {
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+        for (std::size_t j = 0; j < lanes; ++j) sums[j] += static_cast<double>(std::fabs(x[i + j]));
+    for (std::size_t j = 0; i < n; ++i, ++j) sums[j] += static_cast<double>(std::fabs(x[i]));
 }
 
 LevelSums level_sums(const float* x, std::size_t n, float inverse) {
@@ -117,7 +104,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace portable
 
 const QuantiseKernels quantise_kernels_portable{
-    portable::extent,   portable::sum_squares,    portable::sum_abs,    portable::level_sums,
+    portable::extent,   portable::sum_squares,    portable::add_magnitudes,    portable::level_sums,
     portable::quantise, portable::quantise_plain, portable::dequantise,
     portable::add_scaled, portable::add_plain,      portable::add_dithered, portable::divide,
     portable::multiply};

@@ -21,13 +21,22 @@ struct Extent {
     double squares;  // Σ x_i²
 };
 
+// How many partial sums a block of 4.6 has, and their sum, which is left in the first.
+inline constexpr std::size_t partial_sums = 16;
+inline double folded(double* s) {
+    for (std::size_t half = partial_sums / 2; half > 0; half /= 2)
+        for (std::size_t j = 0; j < half; ++j) s[j] += s[j + half];
+    return s[0];
+}
+
 inline constexpr unsigned plain_levels = 32;  // zigzag levels below are tokens as they are
 
 struct QuantiseKernels {
     // Sums in the order of 4.6.
     Extent (*extent)(const float* x, std::size_t n);
     double (*sum_squares)(const float* x, std::size_t n);
-    double (*sum_abs)(const float* x, std::size_t n);
+    // Adds |x_i| to the partial sums of a block, x[0] to the first; n is a multiple of 16 but at the block's end.
+    void (*add_magnitudes)(const float* x, std::size_t n, double* sums);
     // Of the levels that nearest rounding gives, without keeping them.
     LevelSums (*level_sums)(const float* x, std::size_t n, float inverse);
     // Zigzag levels of x·inverse. words: n random words, unless the rounding is to nearest.

@@ -89,17 +89,13 @@ Extent extent(const float* x, std::size_t n) {
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
 
-double sum_abs(const float* x, std::size_t n) {
-    double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = begin + block < n ? begin + block : n;
-        Sums sums;
-        std::size_t i = begin;
-        for (; i + lanes <= end; i += lanes) sums.add_magnitudes(x + i);
-        if (i < end) sums.add_magnitudes(Tail(x + i, end - i).x);
-        total += sums.fold();
-    }
-    return total;
+void add_magnitudes(const float* x, std::size_t n, double* partial) {
+    Sums sums;
+    sums.load(partial);
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) sums.add_magnitudes(x + i);
+    if (i < n) sums.add_magnitudes(Tail(x + i, n - i).x);
+    sums.store(partial);
 }
 
 inline __m256 scaled(__m256 x, __m256 inverse) {
@@ -226,7 +222,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace avx2
 
 const QuantiseKernels quantise_kernels_avx2{
-    avx2::extent,   avx2::sum_squares,    avx2::sum_abs,    avx2::level_sums,
+    avx2::extent,   avx2::sum_squares,    avx2::add_magnitudes,    avx2::level_sums,
     avx2::quantise, avx2::quantise_plain, avx2::dequantise,
     avx2::add_scaled, avx2::add_plain,      avx2::add_dithered, avx2::divide,
     avx2::multiply};

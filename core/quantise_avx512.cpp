@@ -83,17 +83,16 @@ Extent extent(const float* x, std::size_t n) {
 
 double sum_squares(const float* x, std::size_t n) { return extent(x, n).squares; }
 
-double sum_abs(const float* x, std::size_t n) {
-    double total = 0;
-    for (std::size_t begin = 0; begin < n; begin += block) {
-        const std::size_t end = begin + block < n ? begin + block : n;
-        Sums sums;
-        std::size_t i = begin;
-        for (; i + lanes <= end; i += lanes) sums.add_magnitudes(x + i, 0xFFFF);
-        if (i < end) sums.add_magnitudes(x + i, first_lanes(end - i));
-        total += sums.fold();
+void add_magnitudes(const float* x, std::size_t n, double* partial) {
+    Sums sums{_mm512_loadu_pd(partial), _mm512_loadu_pd(partial + 8)};
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+        __builtin_prefetch(x + i + ahead);
+        sums.add_magnitudes(x + i, 0xFFFF);
     }
-    return total;
+    if (i < n) sums.add_magnitudes(x + i, first_lanes(n - i));
+    _mm512_storeu_pd(partial, sums.low);
+    _mm512_storeu_pd(partial + 8, sums.high);
 }
 
 inline __m512 scaled(__m512 x, __m512 inverse) {
@@ -222,7 +221,7 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace avx512
 
 const QuantiseKernels quantise_kernels_avx512{
-    avx512::extent,   avx512::sum_squares,    avx512::sum_abs,    avx512::level_sums,
+    avx512::extent,   avx512::sum_squares,    avx512::add_magnitudes,    avx512::level_sums,
     avx512::quantise, avx512::quantise_plain, avx512::dequantise,
     avx512::add_scaled, avx512::add_plain,      avx512::add_dithered, avx512::divide,
     avx512::multiply};

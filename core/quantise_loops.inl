@@ -1,17 +1,11 @@
 // Included by quantise.cpp, quantise_avx2.cpp and quantise_avx512.cpp inside a namespace of their own.
 
 constexpr std::size_t block = std::size_t{1} << 20;
-constexpr std::size_t lanes = 16;
+constexpr std::size_t lanes = partial_sums;
 
 // Entries that are asked for before they are due, where what is done between two pieces lets the processor's own
 // prefetching fall behind.
 [[maybe_unused]] constexpr std::size_t ahead = 4096;
-
-inline double folded(double* s) {
-    for (std::size_t half = lanes / 2; half > 0; half /= 2)
-        for (std::size_t j = 0; j < half; ++j) s[j] += s[j + half];
-    return s[0];
-}
 
 // Levels stay within ±2^22, where binary32 still has halves; adding and taking away 1.5·2^23 then rounds to the nearest
 // integer, ties to even.

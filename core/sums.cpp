@@ -48,7 +48,11 @@ double sum_squares(const float* x, std::size_t n) {
 
 double sum_abs(const float* x, std::size_t n) {
     const auto& kernels = quantise_kernels();
-    return sum_of_blocks(n, [&](std::size_t i, std::size_t size) { return kernels.sum_abs(x + i, size); });
+    return sum_of_blocks(n, [&](std::size_t i, std::size_t size) {
+        double partial[partial_sums] = {};
+        kernels.add_magnitudes(x + i, size, partial);
+        return folded(partial);
+    });
 }
 
 LevelSums level_sums(const float* x, std::size_t n, float inverse) {
