@@ -76,7 +76,7 @@ GRADWIRE_INLINE __m256 to_float(__m256i x) noexcept {
 // Lanes are held in descending order: see rans_avx512.cpp.
 template <unsigned registers>
 std::uint16_t* encode_groups(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
-                             std::uint32_t* states, std::uint16_t* stack, const std::uint8_t* soon) {
+                             std::uint32_t* states, std::uint16_t* stack, const std::uint8_t*) {
     constexpr unsigned lanes = 8 * registers;
     const Pairs look_up_pair(table);
 
@@ -88,9 +88,8 @@ std::uint16_t* encode_groups(const std::uint8_t* tokens, std::size_t groups, con
     const __m256i sixteen = _mm256_set1_epi32(16);
     const __m256i zero = _mm256_setzero_si256();
 
-    for (std::size_t g = groups; g-- > 0; soon += 4 * lanes) {
+    for (std::size_t g = groups; g-- > 0;) {
         const std::uint8_t* at = tokens + g * lanes;
-        for (unsigned line = 0; line < 4 * lanes; line += 64) __builtin_prefetch(soon + line);
 #pragma GCC unroll 8
         for (unsigned r = 0; r < registers; ++r) {
             const auto [inverse, start_frequency] = look_up_pair(at + lanes - 8 * (r + 1));

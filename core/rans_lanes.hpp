@@ -34,7 +34,8 @@ struct DecodeTable {
 };
 
 // Encodes groups · lanes tokens, last to first; returns the stack's top. Writes up to stack_slack words above it. Four
-// bytes a token from `soon` on are asked for into the cache meanwhile: a coder waits for its own results, not for memory.
+// bytes a token from `soon` on may be asked for into the cache meanwhile, where the coder waits for its own results and not
+// for memory: with AVX-512 it does.
 using EncodeGroups = std::uint16_t* (*)(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
                                         std::uint32_t* states, std::uint16_t* stack, const std::uint8_t* soon);
 
