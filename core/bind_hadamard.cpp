@@ -5,6 +5,7 @@
 #include "bind_blocks.hpp"
 #include "bindings.hpp"
 #include "hadamard.hpp"
+#include "spare_array.hpp"
 #include "spreading.hpp"
 #include "threads.hpp"
 
@@ -35,11 +36,13 @@ std::size_t check_rows(std::size_t size, std::size_t rows, unsigned log2n) {
     return there;
 }
 
-// The integers section of coefficients that are rounded at random to 0 … levels − 1.
-nb::list encode_coefficients(FloatsIn p, FloatsIn magnitudes, unsigned log2n, unsigned levels, std::uint64_t seed) {
+// The integers section of coefficients that are rounded at random to 0 … levels − 1, `before` of a vector before them.
+nb::list encode_coefficients(FloatsIn p, FloatsIn magnitudes, unsigned log2n, unsigned levels, std::uint64_t seed,
+                             std::uint64_t before) {
     check_rows(p.size(), magnitudes.size(), log2n);
     if (levels < 2 || levels > most_levels) throw nb::value_error("there are 2 to 4096 levels");
-    const gradwire::Coefficients coefficients{p.data(), magnitudes.data(), log2n, static_cast<float>(levels - 1) / 2, seed};
+    const gradwire::Coefficients coefficients{
+        p.data(), magnitudes.data(), log2n, static_cast<float>(levels - 1) / 2, seed, before};
     const auto encode = [&](std::size_t first, std::size_t m, const gradwire::LevelScratch& scratch) {
         return gradwire::LevelBlock{gradwire::encode_coefficient_block(coefficients, first, m, scratch), {}};
     };
@@ -117,17 +120,16 @@ void bind_hadamard(nb::module_& m) {
         for (std::size_t i = 0; i < count; ++i)
             if (positions.data()[i] >= n || (i > 0 && positions.data()[i] <= positions.data()[i - 1]))
                 throw nb::value_error("positions ascend below the transform's length");
-        auto out = uninitialised<float>(rows << log2n);
-        auto largest = std::make_unique_for_overwrite<float[]>(rows);
+        const SpareArray<float> out(rows << log2n), largest(rows);
         {
             nb::gil_scoped_release release;
             const gradwire::Frame frame{positions.data(), signs.data(), count, log2n};
             in_parallel_rows(rows, rows << log2n, [&](std::size_t r) {
                 float scratch[3 << gradwire::kashin_longest];
-                largest[r] = hadamard_kernels().represent(y.data() + r * count, frame, goals.data()[r], rounds,
-                                                          out.get() + (r << log2n), scratch);
+                largest.data()[r] = hadamard_kernels().represent(y.data() + r * count, frame, goals.data()[r], rounds,
+                                                                 out.data() + (r << log2n), scratch);
             });
         }
-        return nb::make_tuple(owned_array(std::move(out), rows << log2n), owned_array(std::move(largest), rows));
+        return nb::make_tuple(out.array(rows << log2n), largest.array(rows));
     });
 }

@@ -94,7 +94,12 @@ inline void by_bucket(std::size_t first, std::size_t n, const float* of_bucket, 
 void divide(const float* x, std::size_t first, std::size_t n, const float* divisors, std::size_t bucket,
             float* __restrict quotients) {
     by_bucket(first, n, divisors, bucket, [=](std::size_t begin, std::size_t end, float divisor) {
-        for (std::size_t i = begin; i < end; ++i) quotients[i] = x[i] / divisor;
+        std::size_t i = begin;
+        for (; i + lanes <= end; i += lanes) {
+            __builtin_prefetch(x + i + ahead);
+            for (std::size_t j = 0; j < lanes; ++j) quotients[i + j] = x[i + j] / divisor;
+        }
+        for (; i < end; ++i) quotients[i] = x[i] / divisor;
     });
 }
 

@@ -24,7 +24,7 @@ std::size_t encode_coefficient_block(const Coefficients& coefficients, std::size
         for (std::size_t i = 0; i < size; ++i) t[i] = t[i] * half + half;
         for (std::size_t r = 0; r < rows; ++r)
             if (magnitudes[r] == 0.0f) std::fill_n(t + r * row, row, 0.0f);
-        philox_words(coefficients.seed, 0, at, size, words);
+        philox_words(coefficients.seed, 0, coefficients.before + at, size, words);
         kernels.quantise(t, size, 1.0f, Rounding::stochastic, words, numbers);
         std::uint32_t all = 0;
         for (std::size_t i = 0; i < size; ++i) all |= numbers[i] >>= 1;

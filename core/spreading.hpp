@@ -12,6 +12,7 @@ struct Coefficients {
     unsigned log2n;           // at most kashin_longest
     float half;               // (levels − 1) / 2
     std::uint64_t seed;
+    std::uint64_t before;     // how many coefficients of the vector come before p: their words are passed over
 };
 
 // Writes the block of the coefficients first … first + m − 1, whole rows, to scratch.block and returns its size.

@@ -111,8 +111,9 @@ def test_coefficients(level, log2n, levels):
     p = g.uniform(-1, 1, (chunks, order)).astype(np.float32)
     p[2] = 0
     magnitudes = np.abs(p).max(1)
-    got = joined(_core.encode_coefficients(p.reshape(-1), magnitudes, log2n, levels, 4))
-    assert got == joined(reference.encode_coefficients(p.reshape(-1), magnitudes, log2n, levels, 4))
+    for before in (2**20, 0):
+        got = joined(_core.encode_coefficients(p.reshape(-1), magnitudes, log2n, levels, 4, before))
+        assert got == joined(reference.encode_coefficients(p.reshape(-1), magnitudes, log2n, levels, 4, before))
     length = max(1, order // 2)
     n = chunks * length - (length > 1)
     positions = np.stack([np.sort(g.permutation(order)[:length]) for _ in range(2)]).astype(np.uint32)

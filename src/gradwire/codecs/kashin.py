@@ -107,7 +107,7 @@ class Kashin(Codec):
         y, e, _ = normalised(x)
         layout, _ = layout_for(len(x), self.redundancy, self._width)
         seed = rng.child(1).seed
-        chunks = spread(y, layout, seed, self._spread_squared)
+        chunks = spread(y, layout, seed, self._spread_squared, self.levels, rng.child(0))
         writer.u8(chunks is None)
         if chunks is None:
             self._fallback.encode(x, writer, rng.child(2))
@@ -116,11 +116,11 @@ class Kashin(Codec):
         layout.write(writer)
         writer.varint(self.levels)
         writer.u64(seed)
-        steps = chunks.steps(self.levels)
+        steps = chunks.steps(layout, self.levels)
         write_steps(writer, steps)
         if steps.any():
             writer.integers(chunks.frames)
-            for piece in chunks.rounded(self.levels, rng.child(0)):
+            for piece in chunks.section:
                 writer.raw(piece)
 
     @staticmethod

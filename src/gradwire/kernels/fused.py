@@ -122,7 +122,7 @@ def add_dithered(data: Bytes, out: Vector, tables: Tables, seed: int, step: floa
     vectors.add_dequantised(out, zigzag, step, power, weight, True, seed)
 
 
-def encode_coefficients(p: Vector, magnitudes: Floats, levels: int, seed: int) -> Blocks:
+def encode_coefficients(p: Vector, magnitudes: Floats, levels: int, seed: int, before: int) -> Blocks:
     """The integers section of Kashin's coefficients, rounded at random to 0 … levels − 1 (7.11), in pieces.
 
     Args:
@@ -130,13 +130,14 @@ def encode_coefficients(p: Vector, magnitudes: Floats, levels: int, seed: int) -
         magnitudes: the largest of each row: float32 (rows,); rows of zeros have 0.
         levels: 2 … 4096.
         seed: of the words.
+        before: how many coefficients of the vector come before p; a multiple of 2^20.
     """
     order = len(p) // len(magnitudes)
     if isinstance(p, np.ndarray):
-        return backends.active.encode_coefficients(p, magnitudes, order.bit_length() - 1, levels, seed)
+        return backends.active.encode_coefficients(p, magnitudes, order.bit_length() - 1, levels, seed, before)
     half = (levels - 1) / 2
     scale = np.where(magnitudes == 0, np.float32(1), magnitudes).astype(np.float32, copy=False)
-    numbers = backends.of(p).rounded(vectors.divided(p, scale, order) * half + half, seed, 0)
+    numbers = backends.of(p).rounded(vectors.divided(p, scale, order) * half + half, seed, 0, before)
     numbers.reshape(-1, order)[magnitudes == 0] = 0
     return [backends.active.encode_integers(numbers)]
 

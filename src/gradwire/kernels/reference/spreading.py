@@ -6,7 +6,7 @@ import numpy.typing as npt
 from gradwire.errors import MessageError
 from gradwire.kernels.reference.hadamard import hadamard
 from gradwire.kernels.reference.integers import decode_integers, encode_integers
-from gradwire.kernels.reference.quantise import quantise
+from gradwire.kernels.reference.random import uniform
 from gradwire.kernels.reference.values import add_dense
 
 __all__ = ["add_frames", "encode_coefficients"]
@@ -17,13 +17,15 @@ Floats = npt.NDArray[np.float32]
 LARGEST = np.finfo(np.float32).max
 
 
-def encode_coefficients(p: Floats, magnitudes: Floats, log2n: int, levels: int, seed: int) -> list[bytes]:
+def encode_coefficients(p: Floats, magnitudes: Floats, log2n: int, levels: int, seed: int, before: int) -> list[bytes]:
     """The integers section of t = (p/A)·h + h, h = (levels − 1)/2, rounded at random; of 0 where A = 0."""
     half = np.float32((levels - 1) / 2)
     scale = np.where(magnitudes == 0, np.float32(1), magnitudes).astype(np.float32, copy=False)
     t: Floats = p.reshape(-1, 1 << log2n) / scale[:, None] * half + half
     t[magnitudes == 0] = 0
-    return [encode_integers(quantise(t.reshape(-1), 1.0, 1, seed, 0) >> np.uint32(1))]
+    below = np.floor(t.reshape(-1))
+    up = uniform(seed, 0, before, t.size) < t.reshape(-1) - below
+    return [encode_integers((below + up).astype(np.uint32))]
 
 
 def add_frames(

@@ -94,11 +94,11 @@ def quantise(x: Tensor, inverse: float, rounding: int, seed: int, stream: int) -
     return out
 
 
-def rounded(t: Tensor, seed: int, stream: int) -> Words:
-    """⌊t⌋ or ⌊t⌋ + 1, as quantise rounds stochastically, for 0 ≤ t ≤ 2^22; on the host."""
+def rounded(t: Tensor, seed: int, stream: int, start: int) -> Words:
+    """⌊t⌋ or ⌊t⌋ + 1, as quantise rounds stochastically, by words from start on, for 0 ≤ t ≤ 2^22; on the host."""
     out = np.empty(len(t), np.uint32)
     for begin in range(0, len(t), CHUNK):
-        chunk = _zigzag_levels(t[begin : begin + CHUNK], 1.0, 1, seed, stream, begin) >> 1
+        chunk = _zigzag_levels(t[begin : begin + CHUNK], 1.0, 1, seed, stream, start + begin) >> 1
         out[begin : begin + len(chunk)] = numbers_down(chunk)
     return out
 
