@@ -13,11 +13,20 @@ from gradwire.experiments.bench.memory import extra_memory
 
 CODECS = (
     "topk:k=0.01",
-    "topk:k=0.001",
     "rtopk:k=0.01,r=0.02",
+    "randomk:k=0.01",
+    "threshold:t=2.5",
     "sd:nu=0.1",
     "sd:alpha=0.1",
     "ud:omega=0.25",
+    "qsgd:levels=16,bucket=512",
+    "natural",
+    "naturaldithering:levels=14",
+    "ternary",
+    "sign",
+    "kashin",
+    "spherical:alpha=0.25,block=4",
+    "identity:dtype=bfloat16",
     "identity",
 )
 NEEDED = 3.5
