@@ -131,9 +131,9 @@ LevelSums level_sums(const float* x, std::size_t n, float inverse) {
     return result;
 }
 
+// Levels of t; see quantise_avx512.cpp for why nothing needs to clamp it, and for the bytes below.
 template <Rounding rounding>
-inline __m256i levels(__m256 x, __m256 inverse, const std::uint32_t* words) {
-    const __m256 t = scaled(x, inverse);
+inline __m256i levels(__m256 t, const std::uint32_t* words) {
     if constexpr (rounding == Rounding::nearest) {
         return _mm256_cvtps_epi32(t);
     } else {
@@ -146,45 +146,58 @@ inline __m256i levels(__m256 x, __m256 inverse, const std::uint32_t* words) {
             return _mm256_sub_epi32(_mm256_cvtps_epi32(k), up);
         } else {
             const __m256 dithered = _mm256_add_ps(above, _mm256_sub_ps(u, _mm256_set1_ps(0.5f)));
-            return _mm256_add_epi32(_mm256_cvtps_epi32(k), _mm256_cvtps_epi32(dithered));
+            const __m256 more = _mm256_round_ps(dithered, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            return _mm256_cvtps_epi32(_mm256_add_ps(k, more));
         }
     }
+}
+
+inline __m256i zigzag_bytes(__m256i k) {
+    return _mm256_xor_si256(_mm256_add_epi8(k, k), _mm256_cmpgt_epi8(_mm256_setzero_si256(), k));
 }
 
 template <Rounding rounding, bool summed>
 bool quantise_plain(const float* x, std::size_t n, float inverse, const std::uint32_t* words, std::uint8_t* tokens,
                     double* products) {
+    constexpr std::size_t at_once = 2 * lanes;
     const __m256 inverses = _mm256_set1_ps(inverse);
-    __m256i all = _mm256_setzero_si256();
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    __m256i top = _mm256_setzero_si256();
     Sums sums;
     if constexpr (summed) sums.load(products);
-    const auto take = [&](const float* y, const std::uint32_t* word, std::uint8_t* to) {
-        const __m256i k0 = levels<rounding>(_mm256_loadu_ps(y), inverses, word);
-        const __m256i k1 = levels<rounding>(_mm256_loadu_ps(y + 8), inverses, word + 8);
+    const auto sixteen = [&](const float* y, const std::uint32_t* word) {
+        const __m256i k0 = levels<rounding>(_mm256_mul_ps(_mm256_loadu_ps(y), inverses), word);
+        const __m256i k1 = levels<rounding>(_mm256_mul_ps(_mm256_loadu_ps(y + 8), inverses), word + 8);
         if constexpr (summed) sums.add_products(y, k0, k1);
-        const __m256i z0 = _mm256_xor_si256(_mm256_slli_epi32(k0, 1), _mm256_srai_epi32(k0, 31));
-        const __m256i z1 = _mm256_xor_si256(_mm256_slli_epi32(k1, 1), _mm256_srai_epi32(k1, 31));
-        all = _mm256_or_si256(all, _mm256_or_si256(z0, z1));
-        const __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(z0, z1), _MM_SHUFFLE(3, 1, 2, 0));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to),
-                         _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1)));
+        return _mm256_packs_epi32(k0, k1);
+    };
+    const auto take = [&](const float* y, const std::uint32_t* word, std::uint8_t* to) {
+        const __m256i first = sixteen(y, word), second = sixteen(y + lanes, word + lanes);
+        const __m256i k = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(first, second), order);
+        const __m256i zigzag = zigzag_bytes(k);
+        top = _mm256_max_epu8(top, zigzag);
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), zigzag);
     };
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
+    for (; i + at_once <= n; i += at_once) {
         __builtin_prefetch(x + i + ahead);
+        __builtin_prefetch(x + i + ahead + 16);
         take(x + i, words + i, tokens + i);
     }
     if (i < n) {
         // Behind the end, words of ones half round 0 to 0, by every rounding.
-        alignas(32) std::uint32_t last_words[lanes];
-        for (std::size_t j = 0; j < lanes; ++j)
+        float last[at_once] = {};
+        std::uint32_t last_words[at_once];
+        for (std::size_t j = 0; j < at_once; ++j) {
+            if (j < n - i) last[j] = x[i + j];
             last_words[j] = rounding != Rounding::nearest && j < n - i ? words[i + j] : 0x80000000u;
-        std::uint8_t last_tokens[lanes];
-        take(Tail(x + i, n - i).x, last_words, last_tokens);
+        }
+        std::uint8_t last_tokens[at_once];
+        take(last, last_words, last_tokens);
         for (std::size_t j = 0; i < n; ++i, ++j) tokens[i] = last_tokens[j];
     }
     if constexpr (summed) sums.store(products);
-    const __m256i above = _mm256_andnot_si256(_mm256_set1_epi32(plain_levels - 1), all);
+    const __m256i above = _mm256_subs_epu8(top, _mm256_set1_epi8(plain_levels - 1));
     return _mm256_testz_si256(above, above) != 0;
 }
 

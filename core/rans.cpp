@@ -128,13 +128,18 @@ EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
 }
 
 TokenCounts count_tokens(const std::uint8_t* tokens, std::size_t m) noexcept {
-    TokenTables tables = {};
-    std::size_t counted = 0;
+    // Four tables, so that a run of equal tokens does not wait for its own last increment.
+    std::uint32_t tables[4][256] = {};
+    std::size_t i = 0;
 #if defined(__x86_64__)
-    if (simd() == Simd::avx512) counted = count_tokens_avx512(tokens, m, tables);
-    if (simd() == Simd::avx2) counted = count_tokens_avx2(tokens, m, tables);
+    if (simd() == Simd::avx512) i = count_tokens_avx512(tokens, m, tables[0]);
+    if (simd() == Simd::avx2) i = count_tokens_avx2(tokens, m, tables[0]);
 #endif
-    count_one_by_one(tokens + counted, m - counted, tables);
+    for (; i + 8 <= m; i += 8) {
+        const auto eight = load<std::uint64_t>(tokens + i);
+        for (unsigned j = 0; j < 8; ++j) ++tables[j & 3][eight >> (8 * j) & 0xFF];
+    }
+    for (; i < m; ++i) ++tables[0][tokens[i]];
     TokenCounts counts;
     for (unsigned s = 0; s < token_limit; ++s) counts[s] = tables[0][s] + tables[1][s] + tables[2][s] + tables[3][s];
     return counts;

@@ -3,8 +3,6 @@
 
 #include <array>
 
-#include <bit>
-
 #include "rans_lanes.hpp"
 
 namespace gradwire {
@@ -177,49 +175,6 @@ EncodeGroups encode_groups_avx2(unsigned lanes) noexcept {
 
 DecodeGroups decode_groups_avx2(unsigned lanes) noexcept {
     return lanes == 16 ? decode_groups<2> : lanes == 32 ? decode_groups<4> : decode_groups<8>;
-}
-
-// As on AVX-512, six at a time; what is left of a run is picked out bit by bit.
-std::size_t count_tokens_avx2(const std::uint8_t* tokens, std::size_t m, TokenTables& tables) noexcept {
-    constexpr std::size_t run = 255 * 32;  // bytes count to 255 before they are added up
-    constexpr unsigned at_once = 6;        // so that the tokens and their counts stay in registers
-    const std::size_t whole = m / 32 * 32;
-    const auto load = [&](std::size_t j) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tokens + j)); };
-    for (std::size_t begin = 0; begin < whole; begin += run) {
-        const std::size_t end = begin + run < whole ? begin + run : whole;
-        std::size_t left = end - begin;
-        unsigned first = 0;
-        for (; left > (end - begin) / 16; first += at_once) {
-            __m256i token[at_once], count[at_once];
-#pragma GCC unroll 6
-            for (unsigned s = 0; s < at_once; ++s) {
-                token[s] = _mm256_set1_epi8(static_cast<char>(first + s));
-                count[s] = _mm256_setzero_si256();
-            }
-            for (std::size_t j = begin; j < end; j += 32) {
-                const __m256i v = load(j);
-#pragma GCC unroll 6
-                for (unsigned s = 0; s < at_once; ++s)
-                    count[s] = _mm256_sub_epi8(count[s], _mm256_cmpeq_epi8(v, token[s]));
-            }
-            for (unsigned s = 0; s < at_once; ++s) {
-                alignas(32) std::uint64_t sums[4];
-                _mm256_store_si256(reinterpret_cast<__m256i*>(sums), _mm256_sad_epu8(count[s], _mm256_setzero_si256()));
-                const auto seen = static_cast<std::uint32_t>(sums[0] + sums[1] + sums[2] + sums[3]);
-                tables[0][first + s] += seen;
-                left -= seen;
-            }
-        }
-        if (left == 0) continue;
-        const __m256i low = _mm256_set1_epi8(static_cast<char>(first));
-        for (std::size_t j = begin; j < end; j += 32) {
-            const __m256i v = load(j);
-            const __m256i kept = _mm256_cmpeq_epi8(_mm256_max_epu8(v, low), v);
-            for (auto bits = static_cast<std::uint32_t>(_mm256_movemask_epi8(kept)); bits != 0; bits &= bits - 1)
-                ++tables[0][tokens[j + static_cast<unsigned>(std::countr_zero(bits))]];
-        }
-    }
-    return whole;
 }
 
 }  // namespace gradwire

@@ -50,21 +50,9 @@ DecodeGroups decode_groups_avx512(unsigned lanes) noexcept;
 EncodeGroups encode_groups_avx2(unsigned lanes) noexcept;
 DecodeGroups decode_groups_avx2(unsigned lanes) noexcept;
 
-// Counts by token, in four tables, so that a run of equal tokens does not wait for its own last increment.
-using TokenTables = std::uint32_t[4][256];
-
-static inline void count_one_by_one(const std::uint8_t* tokens, std::size_t m, TokenTables& tables) noexcept {
-    std::size_t i = 0;
-    for (; i + 8 <= m; i += 8) {
-        const auto eight = load<std::uint64_t>(tokens + i);
-        for (unsigned j = 0; j < 8; ++j) ++tables[j & 3][eight >> (8 * j) & 0xFF];
-    }
-    for (; i < m; ++i) ++tables[0][tokens[i]];
-}
-
-// Add the counts of so many tokens at the front as they return.
-std::size_t count_tokens_avx512(const std::uint8_t* tokens, std::size_t m, TokenTables& tables) noexcept;
-std::size_t count_tokens_avx2(const std::uint8_t* tokens, std::size_t m, TokenTables& tables) noexcept;
+// Add the counts of so many tokens at the front as they return; counts has room for 256.
+std::size_t count_tokens_avx512(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
+std::size_t count_tokens_avx2(const std::uint8_t* tokens, std::size_t m, std::uint32_t* counts) noexcept;
 
 GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTable::Step& step,
                                            std::uint16_t* top) noexcept {
