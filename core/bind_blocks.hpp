@@ -61,8 +61,8 @@ EncodedLevels encode_blocks(FloatsIn x, const Encode& encode) {
             const std::size_t b = count - 1 - part, first = b * block_length;
             const std::size_t m = std::min(block_length, n - first);
             const EncodingScratch memory(m);
-            const bool more = b >= threads();  // the block that this thread is likely to make next
-            const LevelScratch scratch = memory.parts(more ? x.data() + first - threads() * block_length : nullptr);
+            const std::size_t apart = threads();  // what this thread makes next is likely to be so many blocks before
+            const LevelScratch scratch = memory.parts(b >= apart ? x.data() + first - apart * block_length : nullptr);
             made[b].block = encode(first, m, scratch);
             made[b].bytes.emplace(made[b].block.size);
             std::memcpy(made[b].bytes->data(), scratch.block, made[b].block.size);

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "bindings.hpp"
 #include "message_error.hpp"
 #include "spare_array.hpp"

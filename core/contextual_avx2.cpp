@@ -154,7 +154,7 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
 }  // namespace
 
 void contexts_of_words_avx2(const std::uint32_t* words, std::size_t n, unsigned bits,
-                              std::uint8_t* contexts) noexcept {
+                            std::uint8_t* contexts) noexcept {
     shift_words(words, n, bits, contexts);
 }
 

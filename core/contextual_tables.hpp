@@ -25,7 +25,6 @@ constexpr unsigned token_of(std::uint32_t v) noexcept {
 // tokens ← numbers, if all are plain: then they are their own tokens.
 bool narrow(const std::uint32_t* v, std::size_t m, std::uint8_t* tokens) noexcept;
 
-
 // Counts numbers by their own tokens, as if none was escaped, in each context; fewer than 2^32 numbers in all.
 class ContextCounter {
 public:

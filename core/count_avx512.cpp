@@ -20,9 +20,8 @@ struct Registers {
     static Value sum(Value a, Value b, Value c) noexcept { return _mm512_ternarylogic_epi64(a, b, c, 0x96); }
     static Value majority(Value a, Value b, Value c) noexcept { return _mm512_ternarylogic_epi64(a, b, c, 0xE8); }
     static Value one_hot(Value tokens, unsigned first) noexcept {
-        const Value bits = _mm512_castsi128_si512(_mm_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0));
-        const Value table = _mm512_maskz_mov_epi32(0xF, bits);
-        return _mm512_permutexvar_epi8(_mm512_min_epu8(_mm512_sub_epi8(tokens, same(first)), same(63)), table);
+        const Value bits = _mm512_zextsi128_si512(_mm_setr_epi8(1, 2, 4, 8, 16, 32, 64, -128, 0, 0, 0, 0, 0, 0, 0, 0));
+        return _mm512_permutexvar_epi8(_mm512_min_epu8(_mm512_sub_epi8(tokens, same(first)), same(63)), bits);
     }
     static Value add_bit(Value counts, Value a, unsigned s) noexcept {
         return _mm512_mask_add_epi8(counts, _mm512_test_epi8_mask(a, same(1u << s)), counts, same(1));

@@ -104,10 +104,9 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace portable
 
 const QuantiseKernels quantise_kernels_portable{
-    portable::extent,   portable::sum_squares,    portable::add_magnitudes,    portable::level_sums,
-    portable::quantise, portable::quantise_plain, portable::dequantise,
-    portable::add_scaled, portable::add_plain,      portable::add_dithered, portable::divide,
-    portable::multiply};
+    portable::extent,         portable::sum_squares, portable::add_magnitudes, portable::level_sums, portable::quantise,
+    portable::quantise_plain, portable::dequantise,  portable::add_scaled,     portable::add_plain,  portable::add_dithered,
+    portable::divide,         portable::multiply};
 
 const QuantiseKernels& quantise_kernels() noexcept {
 #if defined(__x86_64__)

@@ -93,7 +93,10 @@ void add_magnitudes(const float* x, std::size_t n, double* partial) {
     Sums sums;
     sums.load(partial);
     std::size_t i = 0;
-    for (; i + lanes <= n; i += lanes) sums.add_magnitudes(x + i);
+    for (; i + lanes <= n; i += lanes) {
+        __builtin_prefetch(x + i + ahead);
+        sums.add_magnitudes(x + i);
+    }
     if (i < n) sums.add_magnitudes(Tail(x + i, n - i).x);
     sums.store(partial);
 }
@@ -235,9 +238,8 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace avx2
 
 const QuantiseKernels quantise_kernels_avx2{
-    avx2::extent,   avx2::sum_squares,    avx2::add_magnitudes,    avx2::level_sums,
-    avx2::quantise, avx2::quantise_plain, avx2::dequantise,
-    avx2::add_scaled, avx2::add_plain,      avx2::add_dithered, avx2::divide,
-    avx2::multiply};
+    avx2::extent,         avx2::sum_squares, avx2::add_magnitudes, avx2::level_sums, avx2::quantise,
+    avx2::quantise_plain, avx2::dequantise,  avx2::add_scaled,     avx2::add_plain,  avx2::add_dithered,
+    avx2::divide,         avx2::multiply};
 
 }  // namespace gradwire

@@ -221,9 +221,8 @@ void add_plain(float* out, const std::uint8_t* tokens, std::size_t n, const floa
 }  // namespace avx512
 
 const QuantiseKernels quantise_kernels_avx512{
-    avx512::extent,   avx512::sum_squares,    avx512::add_magnitudes,    avx512::level_sums,
-    avx512::quantise, avx512::quantise_plain, avx512::dequantise,
-    avx512::add_scaled, avx512::add_plain,      avx512::add_dithered, avx512::divide,
-    avx512::multiply};
+    avx512::extent,         avx512::sum_squares, avx512::add_magnitudes, avx512::level_sums, avx512::quantise,
+    avx512::quantise_plain, avx512::dequantise,  avx512::add_scaled,     avx512::add_plain,  avx512::add_dithered,
+    avx512::divide,         avx512::multiply};
 
 }  // namespace gradwire

@@ -156,7 +156,7 @@ std::uint64_t gamma_bits(const std::uint32_t* norms, std::size_t count) noexcept
 }
 
 std::uint64_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
-                       const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept {
+                         const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept {
     BitWriter bits(out);
     for (std::size_t b = 0; b < split.m; ++b) {
         if (gain[b] == 0) continue;

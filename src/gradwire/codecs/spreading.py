@@ -1,6 +1,8 @@
 """Kashin's representation of a vector's chunks: how they are spread and rounded."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -49,31 +51,39 @@ def spread(y: Vector, layout: Layout, seed: int, spread_squared: float, levels: 
 
     None if a chunk has no frame for that. Some chunks at a time: a vector's coefficients take several times its memory.
     """
-    frames: list[RandomFrame] = []
+    frame_of = cache(lambda number: RandomFrame(seed, number, layout))
     section: list[bytes | memoryview] = []
-    magnitudes, numbers = np.empty(layout.chunks, np.float32), np.zeros(layout.chunks, np.uint32)
+    magnitudes, frames = np.empty(layout.chunks, np.float32), np.empty(layout.chunks, np.uint32)
     together = GROUP // layout.order
     for first in range(0, layout.chunks, together):
         rows = slice(first, min(first + together, layout.chunks))
-        count = rows.stop - first
-        chunks = kernels.in_rows(y[first * layout.length : rows.stop * layout.length], count, layout.length)
+        entries = y[first * layout.length : rows.stop * layout.length]
+        chunks = kernels.in_rows(entries, rows.stop - first, layout.length)
         goals = np.sqrt(spread_squared * kernels.bucket_squares(chunks, layout.length)).astype(np.float32)
-        found, left = None, np.arange(count)
-        for number in range(ATTEMPTS):
-            if number == len(frames):
-                frames.append(RandomFrame(seed, number, layout))
-            frame = frames[number]
-            some = chunks if found is None else kernels.take_rows(chunks, layout.length, left)
-            p, most = kernels.represent(some, frame.positions, frame.signs, layout.log2, goals[left], ROUNDS)
-            if found is None:
-                found = p
-            else:
-                kernels.put_rows(found, layout.order, left, p)
-            magnitudes[first + left], numbers[first + left] = most, number
-            left = np.flatnonzero(magnitudes[rows] > goals)
-            if not len(left):
-                break
-        if found is None or len(left):
+        found = _in_frames(chunks, layout, goals, frame_of)
+        if found is None:
             return None
-        section += kernels.encode_coefficients(found, magnitudes[rows], levels, rng.seed, first * layout.order)
-    return Spread(section, magnitudes, numbers)
+        p, magnitudes[rows], frames[rows] = found
+        section += kernels.encode_coefficients(p, magnitudes[rows], levels, rng.seed, first * layout.order)
+    return Spread(section, magnitudes, frames)
+
+
+def _in_frames(
+    chunks: Vector, layout: Layout, goals: Floats, frame_of: Callable[[int], RandomFrame]
+) -> tuple[Vector, Floats, npt.NDArray[np.uint32]] | None:
+    """Each chunk's coefficients in the first frame that keeps them within its goal, the largest, and that frame."""
+    magnitudes, frames = np.empty(len(goals), np.float32), np.zeros(len(goals), np.uint32)
+    found, left = None, np.arange(len(goals))
+    for number in range(ATTEMPTS):
+        frame = frame_of(number)
+        some = chunks if found is None else kernels.take_rows(chunks, layout.length, left)
+        p, magnitudes[left] = kernels.represent(some, frame.positions, frame.signs, layout.log2, goals[left], ROUNDS)
+        frames[left] = number
+        if found is None:
+            found = p
+        else:
+            kernels.put_rows(found, layout.order, left, p)
+        left = np.flatnonzero(magnitudes > goals)
+        if not len(left):
+            return found, magnitudes, frames
+    return None
