@@ -11,10 +11,6 @@ using gradwire::in_parallel_pieces;
 using gradwire::part_length;
 using HalvesIn = nb::ndarray<const std::uint16_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
-void check_exponent(int exponent) {
-    if (exponent < -126 || exponent > 126) throw nb::value_error("the exponent lies in -126 … 126");
-}
-
 // encode(begin, size, out) makes a part of them.
 template <class Encode>
 auto encoded_halves(std::size_t n, const Encode& encode) {

@@ -66,6 +66,10 @@ nb::ndarray<nb::numpy, T, nb::ndim<1>> owned_array(std::unique_ptr<T[]> data, st
     return {raw, {size}, owner};
 }
 
+inline void check_exponent(int exponent) {
+    if (exponent < -126 || exponent > 126) throw nb::value_error("the exponent lies in -126 … 126");
+}
+
 // The kernels trust their indices: this is where they earn it. `add` must not touch anything before.
 inline void check_indices(const WordsIn& indices, std::size_t n) {
     std::uint32_t top = 0;

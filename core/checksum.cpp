@@ -6,6 +6,7 @@
 
 #include "crc32c.hpp"
 #include "threads.hpp"
+#include "values.hpp"
 
 namespace gradwire {
 namespace {
@@ -24,21 +25,37 @@ std::uint32_t multiplied(std::uint32_t a, std::uint32_t b) noexcept {
     return product;
 }
 
-std::uint32_t copy_and_sum(const Piece& from, std::uint8_t* out) noexcept {
+// Writes bytes begin … begin + size of a piece.
+void write(const Piece& from, std::size_t begin, std::size_t size, std::uint8_t* out) noexcept {
+    if (from.kind == Piece::Kind::bytes) {
+        std::memcpy(out, static_cast<const std::uint8_t*>(from.data) + begin, size);
+        return;
+    }
+    std::uint16_t halves[piece_bytes / 2];  // aligned, which numbers in a message are not
+    const float* const x = static_cast<const float*>(from.data) + begin / 2;
+    if (from.kind == Piece::Kind::float16)
+        value_kernels().encode_float16(x, size / 2, from.exponent, halves);
+    else
+        value_kernels().encode_bfloat16(x, size / 2, halves);
+    std::memcpy(out, halves, size);
+}
+
+struct Part {
+    const Piece* piece;
+    std::size_t begin, size;  // in the piece
+    std::size_t offset;       // in the message
+    std::uint32_t sum;
+};
+
+std::uint32_t write_and_sum(const Part& part, std::uint8_t* out) noexcept {
     std::uint32_t crc = 0;
-    for (std::size_t begin = 0; begin < from.size; begin += piece_bytes) {
-        const std::size_t bytes = std::min(piece_bytes, from.size - begin);
-        std::memcpy(out + begin, from.data + begin, bytes);
+    for (std::size_t begin = 0; begin < part.size; begin += piece_bytes) {
+        const std::size_t bytes = std::min(piece_bytes, part.size - begin);
+        write(*part.piece, part.begin + begin, bytes, out + begin);
         crc = crc32c(out + begin, bytes, crc);
     }
     return crc;
 }
-
-struct Part {
-    Piece piece;
-    std::size_t offset;
-    std::uint32_t sum;
-};
 
 // Each piece cut into parts.
 std::vector<Part> cut(const Piece* pieces, std::size_t count) {
@@ -46,7 +63,7 @@ std::vector<Part> cut(const Piece* pieces, std::size_t count) {
     std::size_t offset = 0;
     for (const Piece* piece = pieces; piece < pieces + count; offset += piece++->size)
         for (std::size_t begin = 0; begin < piece->size; begin += part_bytes)
-            parts.push_back({{piece->data + begin, std::min(part_bytes, piece->size - begin)}, offset + begin, 0});
+            parts.push_back({piece, begin, std::min(part_bytes, piece->size - begin), offset + begin, 0});
     return parts;
 }
 
@@ -54,10 +71,10 @@ std::vector<Part> cut(const Piece* pieces, std::size_t count) {
 template <class Of>
 std::uint32_t sum_of(std::vector<Part> parts, const Of& of) {
     std::size_t size = 0;
-    for (const Part& part : parts) size += part.piece.size;
+    for (const Part& part : parts) size += part.size;
     in_parallel(parts.size(), size / sizeof(float), [&](std::size_t i) { parts[i].sum = of(parts[i]); });
     std::uint32_t sum = 0;
-    for (const Part& part : parts) sum = joined_crc32c(sum, part.sum, part.piece.size);
+    for (const Part& part : parts) sum = joined_crc32c(sum, part.sum, part.size);
     return sum;
 }
 
@@ -76,11 +93,11 @@ std::uint32_t joined_crc32c(std::uint32_t first, std::uint32_t second, std::uint
 std::uint32_t checksum(const std::uint8_t* data, std::size_t size) {
     if (size <= part_bytes) return crc32c(data, size);
     const Piece whole{data, size};
-    return sum_of(cut(&whole, 1), [](const Part& part) { return crc32c(part.piece.data, part.piece.size); });
+    return sum_of(cut(&whole, 1), [data](const Part& part) { return crc32c(data + part.begin, part.size); });
 }
 
 std::uint32_t joined_checksum(const Piece* pieces, std::size_t count, std::uint8_t* out) {
-    return sum_of(cut(pieces, count), [out](const Part& part) { return copy_and_sum(part.piece, out + part.offset); });
+    return sum_of(cut(pieces, count), [out](const Part& part) { return write_and_sum(part, out + part.offset); });
 }
 
 }  // namespace gradwire

@@ -9,6 +9,8 @@
 namespace gradwire {
 namespace {
 
+#include "subset_loops.inl"
+
 std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
                        std::uint32_t* out) noexcept {
     std::size_t count = 0;
@@ -37,69 +39,126 @@ std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint6
     return static_cast<std::size_t>(out - first);
 }
 
-// Sets the candidates' bits; returns how many were not set before. No branch: the cache misses of many candidates
-// overlap, so this needs no prefetching.
-std::size_t insert(const std::uint32_t* candidates, std::size_t count, std::uint64_t* bitmap) noexcept {
-    std::size_t added = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint32_t c = candidates[i];
-        const std::uint64_t before = bitmap[c >> 6];
-        added += (~before >> (c & 63)) & 1;
-        bitmap[c >> 6] = before | std::uint64_t{1} << (c & 63);
-    }
-    return added;
-}
-
-// A long bitmap is cleared and filled region by region, while a region (256 KB) is in the second cache: from the third,
-// which others use as well, a draw takes two to three times as long.
-constexpr unsigned region_bits = 21;
-
 constexpr std::size_t chunk = 2048;  // words of the generator that are made at once
-
-// Candidates that are sorted at once: many for each region, in no more memory than the bitmap's, or 2 MB.
-std::size_t sorted_at_once(std::uint32_t n, std::size_t wanted) noexcept {
-    return std::min(wanted, std::max(std::size_t{1} << 18, std::size_t{n} / 64));
-}
-
-bool worth_sorting(std::uint32_t n, std::size_t wanted) noexcept { return n >> region_bits > 1 && wanted > 8 * chunk; }
 
 std::size_t drawn_of(std::uint32_t n, std::uint32_t k) noexcept { return std::min(k, n - k); }
 
-// The candidates in the order of their regions; ends[r] is where region r ends.
-void sort_by_region(const std::uint32_t* candidates, std::size_t count, std::size_t regions, std::uint32_t* sorted,
-                    std::uint32_t* ends) noexcept {
-    std::fill_n(ends, regions + 1, 0);
-    for (std::size_t i = 0; i < count; ++i) ++ends[(candidates[i] >> region_bits) + 1];
-    for (std::size_t r = 1; r <= regions; ++r) ends[r] += ends[r - 1];
-    for (std::size_t i = 0; i < count; ++i) sorted[ends[candidates[i] >> region_bits]++] = candidates[i];
-}
+// Sets bits of a short bitmap as their candidates come.
+class WholeBitmap {
+public:
+    WholeBitmap(std::uint64_t* bitmap, std::size_t words) noexcept : bitmap_(bitmap) { std::fill_n(bitmap, words, 0); }
 
-// Calls insert_all(candidates, count), which returns how many are new, until `wanted` are in the bitmap. Never draws more
-// words than are still wanted: they cannot give too many, so all of them belong to the subset whatever the order in
-// which they are inserted, and the size of what is drawn at once has no influence. `at_once` + 16 fit into `drawn`.
-template <class Insert>
-void draw_until(std::size_t wanted, std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::size_t at_once,
-                std::uint32_t* drawn, const Insert& insert_all) noexcept {
+    void put(const std::uint32_t* candidates, std::size_t count) noexcept {
+        size_ += subset_kernels().insert({candidates, count}, bitmap_);
+    }
+    std::size_t settle() noexcept { return size_; }
+
+private:
+    std::uint64_t* const bitmap_;
+    std::size_t size_ = 0;
+};
+
+// A long bitmap is cleared and filled region by region, two at a time, while they are in the first cache, or in the second
+// where there are many: a draw from the third takes two to three times as long. Until then candidates wait in a list for
+// each region.
+class RegionBitmap {
+public:
+    static bool worth(std::uint32_t n, std::size_t wanted) noexcept { return n >> 22 != 0 && wanted > 8 * chunk; }
+    // Room for the lists, in candidates.
+    static std::size_t room(std::uint32_t n) noexcept { return regions_of(n) * (stride_of(bits_of(n))); }
+
+    RegionBitmap(std::uint64_t* bitmap, std::uint32_t n, std::uint32_t* lists) noexcept
+        : bitmap_(bitmap), words_(subset_bitmap_words(n)), bits_(bits_of(n)), stride_(stride_of(bits_)),
+          regions_(regions_of(n)), lists_(lists), free_(length()) {
+        for (std::size_t r = 0; r < regions_; ++r) ends_[r] = begin_of(r);
+    }
+
+    void put(const std::uint32_t* candidates, std::size_t count) noexcept {
+        if (free_ < count) make_room();
+        free_ -= count;
+        subset_kernels().scatter({candidates, count}, bits_, lists_, ends_);
+    }
+
+    // Sets the bits of all candidates so far; returns how many are set.
+    std::size_t settle() noexcept {
+        for (std::size_t r = 0; r < regions_; r += 2) set_bits_of_two(r);
+        free_ = length();
+        return size_;
+    }
+
+private:
+    static constexpr std::size_t most_regions = 1024;
+
+    static unsigned bits_of(std::uint32_t n) noexcept {
+        return std::max(17u, static_cast<unsigned>(std::bit_width(n - 1)) - 10);
+    }
+    // Even: regions come in twos.
+    static std::size_t regions_of(std::uint32_t n) noexcept { return (((n - 1) >> bits_of(n)) + 2) / 2 * 2; }
+    // A list takes as much memory as its region's bits. Lists at multiples of a power of two would all want the same
+    // places of the caches.
+    static std::size_t stride_of(unsigned bits) noexcept { return (std::size_t{1} << (bits - 5)) + 80; }
+    std::size_t length() const noexcept { return stride_ - 80; }
+    std::uint32_t begin_of(std::size_t r) const noexcept { return static_cast<std::uint32_t>(r * stride_); }
+    Candidates list_of(std::size_t r) const noexcept { return {lists_ + begin_of(r), ends_[r] - begin_of(r)}; }
+
+    void set_bits_of_two(std::size_t r) noexcept {
+        const Candidates one = list_of(r), other = list_of(r + 1);
+        if (r >= cleared_) {
+            const std::size_t end = std::min((r + 2) << (bits_ - 6), words_);
+            std::fill(bitmap_ + (cleared_ << (bits_ - 6)), bitmap_ + end, 0);
+            cleared_ = r + 2;
+        } else {  // these words have left the caches since
+            for (const Candidates& list : {one, other})
+                for (std::size_t i = 0; i < list.count; ++i) __builtin_prefetch(bitmap_ + (list.first[i] >> 6), 1);
+        }
+        size_ += subset_kernels().insert_two(one, other, bitmap_);
+        ends_[r] = begin_of(r);
+        ends_[r + 1] = begin_of(r + 1);
+    }
+
+    // Empties lists that are half full, so that every one takes half its length at least.
+    void make_room() noexcept {
+        std::size_t longest = 0;
+        for (std::size_t r = 0; r < regions_; r += 2) {
+            if (std::max(list_of(r).count, list_of(r + 1).count) > length() / 2) set_bits_of_two(r);
+            longest = std::max({longest, list_of(r).count, list_of(r + 1).count});
+        }
+        free_ = length() - longest;
+    }
+
+    std::uint64_t* const bitmap_;
+    const std::size_t words_;
+    const unsigned bits_;  // a region has 2^bits
+    const std::size_t stride_, regions_;
+    std::uint32_t* const lists_;
+    std::size_t cleared_ = 0;  // regions
+    std::size_t free_;         // candidates that every list has place for
+    std::size_t size_ = 0;
+    std::uint32_t ends_[most_regions];
+};
+
+// Fills a bitmap until `wanted` bits are set. Never draws more words than are still wanted: they cannot give too many, so
+// all of them belong to the subset whatever the order in which they are inserted.
+template <class Bitmap>
+void draw_until(std::size_t wanted, std::uint64_t seed, std::uint64_t stream, std::uint32_t n, Bitmap&& bitmap) noexcept {
     const auto refused = wanted == 0 ? 0 : static_cast<std::uint32_t>((std::uint64_t{1} << 32) % n);
     const SubsetKernels& kernels = subset_kernels();
-    std::uint32_t words[chunk];
+    std::uint32_t words[chunk], candidates[chunk + 16];
     std::uint64_t next_word = 0;
-    for (std::size_t size = 0; size < wanted;) {
-        const std::size_t most = std::min(at_once, wanted - size);
-        std::size_t count = 0;
-        for (std::size_t begin = 0; begin < most; begin += chunk) {
-            const std::size_t m = std::min(chunk, most - begin);
+    for (std::size_t size = 0; size < wanted; size = bitmap.settle()) {
+        for (std::size_t left = wanted - size; left > 0;) {
+            const std::size_t m = std::min(chunk, left);
             philox_words(seed, stream, next_word, m, words);
             next_word += m;
-            count += kernels.candidates(words, m, n, refused, drawn + count);
+            left -= m;
+            bitmap.put(candidates, kernels.candidates(words, m, n, refused, candidates));
         }
-        size += insert_all(drawn, count);
     }
 }
 
 }  // namespace
 
-const SubsetKernels subset_kernels_portable = {candidates, positions};
+const SubsetKernels subset_kernels_portable = {candidates, positions, insert, insert_two, scatter};
 
 const SubsetKernels& subset_kernels() noexcept {
 #if defined(__x86_64__)
@@ -113,37 +172,18 @@ const SubsetKernels& subset_kernels() noexcept {
 }
 
 std::size_t subset_draw_words(std::uint32_t n, std::uint32_t k) noexcept {
-    const std::size_t wanted = drawn_of(n, k);
-    return subset_bitmap_words(n) + (worth_sorting(n, wanted) ? sorted_at_once(n, wanted) + 8 : 0);
+    return subset_bitmap_words(n) + (RegionBitmap::worth(n, drawn_of(n, k)) ? RegionBitmap::room(n) / 2 : 0);
 }
 
 DrawnSubset draw_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t n, std::uint32_t k,
                         std::uint64_t* room) noexcept {
     const std::size_t bitmap_words = subset_bitmap_words(n), wanted = drawn_of(n, k);
     std::uint64_t* const bitmap = room;
-    if (worth_sorting(n, wanted)) {
-        const std::size_t at_once = sorted_at_once(n, wanted), regions = ((n - 1) >> region_bits) + 1;
-        auto* const drawn = reinterpret_cast<std::uint32_t*>(room + bitmap_words);
-        std::uint32_t* const sorted = drawn + at_once + 16;
-        std::uint32_t ends[(std::uint64_t{1} << (32 - region_bits)) + 1];
-        std::size_t cleared = 0;
-        draw_until(wanted, seed, stream, n, at_once, drawn, [&](const std::uint32_t* candidates, std::size_t count) {
-            sort_by_region(candidates, count, regions, sorted, ends);
-            std::size_t added = 0;
-            for (std::size_t r = 0, begin = 0; r < regions; begin = ends[r++]) {
-                const std::size_t end = std::min((r + 1) << (region_bits - 6), bitmap_words);
-                if (cleared < end) std::fill(bitmap + cleared, bitmap + end, 0);
-                cleared = std::max(cleared, end);
-                added += insert(sorted + begin, ends[r] - begin, bitmap);
-            }
-            return added;
-        });
+    if (RegionBitmap::worth(n, wanted)) {
+        auto* const lists = reinterpret_cast<std::uint32_t*>(room + bitmap_words);
+        draw_until(wanted, seed, stream, n, RegionBitmap(bitmap, n, lists));
     } else {
-        std::uint32_t drawn[chunk + 16];
-        std::fill_n(bitmap, bitmap_words, 0);
-        draw_until(wanted, seed, stream, n, chunk, drawn, [&](const std::uint32_t* candidates, std::size_t count) {
-            return insert(candidates, count, bitmap);
-        });
+        draw_until(wanted, seed, stream, n, WholeBitmap(bitmap, bitmap_words));
     }
     // Bits at and beyond n must come out zero.
     const bool complement = wanted != k;

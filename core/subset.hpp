@@ -28,6 +28,11 @@ DrawnSubset draw_subset(std::uint64_t seed, std::uint64_t stream, std::uint32_t 
 // Writes the subset of {0 … n − 1}, ascending; `out` has room for it and subset_slack.
 void subset_positions(const DrawnSubset& subset, std::uint32_t n, std::uint32_t* out) noexcept;
 
+struct Candidates {
+    const std::uint32_t* first;
+    std::size_t count;
+};
+
 struct SubsetKernels {
     // Candidates of m generator words: (w·n) >> 32 for every w with (w·n) mod 2^32 ≥ refused. Returns how many.
     // `out` has room for m + 16.
@@ -35,6 +40,13 @@ struct SubsetKernels {
                               std::uint32_t* out) noexcept;
     // Positions of the ones of bitmap ^ flip, ascending; `out` has room for them and subset_slack. Returns how many.
     std::size_t (*positions)(const std::uint64_t* bitmap, std::size_t count, std::uint64_t flip, std::uint32_t* out) noexcept;
+    // Sets the candidates' bits; returns how many were not set before.
+    std::size_t (*insert)(Candidates candidates, std::uint64_t* bitmap) noexcept;
+    // The same of candidates for different words, taken by turns. Once a word was read soon after it had been written, the
+    // processor holds every word back until the one before is stored: two chains of them take half as long as one.
+    std::size_t (*insert_two)(Candidates one, Candidates other, std::uint64_t* bitmap) noexcept;
+    // lists[ends[c >> bits]++] ← c, in order.
+    void (*scatter)(Candidates candidates, unsigned bits, std::uint32_t* lists, std::uint32_t* ends) noexcept;
 };
 
 // The kernels for the level in force.

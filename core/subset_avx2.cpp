@@ -1,8 +1,13 @@
-#include "select_positions_avx2.hpp"
 #include "subset.hpp"
+
+#include <algorithm>
+
+#include "select_positions_avx2.hpp"
 
 namespace gradwire {
 namespace {
+
+#include "subset_loops.inl"
 
 // Two words at a time would gain little: packing what is accepted costs what the multiplication saves.
 std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
@@ -19,6 +24,6 @@ std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint6
 
 }  // namespace
 
-const SubsetKernels subset_kernels_avx2 = {candidates, positions};
+const SubsetKernels subset_kernels_avx2 = {candidates, positions, insert, insert_two, scatter};
 
 }  // namespace gradwire

@@ -1,9 +1,13 @@
 #include "subset.hpp"
 
+#include <algorithm>
+
 #include "select_positions_avx512.hpp"
 
 namespace gradwire {
 namespace {
+
+#include "subset_loops.inl"
 
 std::size_t candidates(const std::uint32_t* words, std::size_t m, std::uint32_t n, std::uint32_t refused,
                        std::uint32_t* out) noexcept {
@@ -58,6 +62,6 @@ std::size_t positions(const std::uint64_t* bitmap, std::size_t count, std::uint6
 
 }  // namespace
 
-const SubsetKernels subset_kernels_avx512 = {candidates, positions};
+const SubsetKernels subset_kernels_avx512 = {candidates, positions, insert, insert_two, scatter};
 
 }  // namespace gradwire

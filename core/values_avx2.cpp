@@ -1,5 +1,7 @@
 #include "values.hpp"
 
+#include <immintrin.h>
+
 #include <cmath>
 #include <cstring>
 

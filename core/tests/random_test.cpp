@@ -151,9 +151,10 @@ void check_subsets() {
     for (const std::uint32_t n : sizes)
         for (const std::uint32_t k : {0u, 1u, n / 100, n / 7, n / 2, n / 2 + 1, n - n / 9, n - 1, n})
             if (k <= n) check_subset(n, k, random, true);
-    // Long enough to be drawn region by region: in one go and in several.
+    // Long enough to be drawn region by region: with lists that never fill, and with such that do.
     for (const std::uint32_t n : {(1u << 22) + 1, (5u << 20) + 77})
         for (const std::uint32_t k : {16384u, 16385u, n / 100, n / 3, n - n / 9}) check_subset(n, k, random, false);
+    check_subset((1u << 27) + 5, 70000, random, false);  // where a region has more bits
 }
 
 // Candidates where many words are refused, which small n never shows, and every length of a batch.

@@ -14,7 +14,7 @@ from gradwire.rng import Rng
 from gradwire.theory.guarantee import Guarantee
 from gradwire.wire import HEADER_BYTES_MAX, Reader, Writer
 
-__all__ = ["DTYPES", "Identity", "check_finite"]
+__all__ = ["DTYPES", "Identity", "check_finite", "write_finite"]
 
 DTYPES = ("float32", "float16", "bfloat16")
 """In the order of their wire codes."""
@@ -72,19 +72,10 @@ class Identity(Codec):
             raise ParameterError(f"dtype must be one of {', '.join(DTYPES)}, not {self.dtype!r}")
 
     def encode(self, x: Vector, writer: Writer, rng: Rng) -> None:
-        largest = kernels.max_abs(x)
-        if not math.isfinite(largest):
+        largest = kernels.max_abs(x) if self.dtype == "float16" else None  # finite if and only if x is
+        if largest is None or not math.isfinite(largest):
             check_finite(x)
-        writer.u8(DTYPES.index(self.dtype))
-        if self.dtype == "float32":
-            writer.raw(kernels.to_host(x).astype("<f4", copy=False).data)
-        elif self.dtype == "float16":
-            exponent = int(np.frexp(largest)[1]) - 16 if largest > 0 else 0
-            exponent = min(max(exponent, EXPONENTS[0]), EXPONENTS[-1])
-            writer.i8(exponent)
-            writer.raw(kernels.encode_float16(x, exponent).astype("<u2", copy=False).data)
-        else:
-            writer.raw(kernels.encode_bfloat16(x).astype("<u2", copy=False).data)
+        write_finite(x, self.dtype, writer, largest)
 
     @staticmethod
     def add(reader: Reader, out: Vector, weight: float) -> None:
@@ -105,6 +96,21 @@ class Identity(Codec):
     @staticmethod
     def describe(reader: Reader) -> dict[str, Any]:
         return {"dtype": _read_dtype(reader)}
+
+
+def write_finite(x: Vector, dtype: str, writer: Writer, largest: float | None = None) -> None:
+    """Identity's payload of entries known to be finite; ``largest`` is their largest magnitude, where that is known."""
+    writer.u8(DTYPES.index(dtype))
+    if dtype == "float32":
+        writer.raw(kernels.to_host(x).astype("<f4", copy=False).data)
+    elif dtype == "float16":
+        largest = kernels.max_abs(x) if largest is None else largest
+        exponent = int(np.frexp(largest)[1]) - 16 if largest > 0 else 0
+        exponent = min(max(exponent, EXPONENTS[0]), EXPONENTS[-1])
+        writer.i8(exponent)
+        writer.rounded(x, exponent)
+    else:
+        writer.rounded(x, None)
 
 
 def _read_dtype(reader: Reader) -> str:

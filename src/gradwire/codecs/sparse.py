@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from gradwire import kernels
 from gradwire.codecs.base import Codec, Floats, decoder_of
-from gradwire.codecs.identity import DTYPES, Identity, check_finite
+from gradwire.codecs.identity import DTYPES, Identity, check_finite, write_finite
 from gradwire.errors import ParameterError
 from gradwire.kernels import Vector
 from gradwire.rng import Rng
@@ -79,10 +79,12 @@ def value_codec(values: Values) -> Codec:
 
 
 def write_values(x: Floats, values: Values, writer: Writer, rng: Rng) -> None:
-    """A values section (4.3) of x, m ≥ 1 entries."""
-    codec = value_codec(values)
-    writer.u8(codec.code)
-    codec.encode(x, writer, rng)
+    """A values section (4.3) of x, m ≥ 1 entries, all finite."""
+    writer.u8(value_codec(values).code)
+    if isinstance(values, str):
+        write_finite(x, values, writer)
+    else:
+        values.encode(x, writer, rng)
 
 
 def read_values(reader: Reader, m: int) -> Floats:

@@ -1,6 +1,7 @@
 """Codecs as text: ``rtopk:k=0.001,r=0.004``; the same in commands, configurations and logs."""
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -53,6 +54,11 @@ def from_spec(spec: str) -> Codec:
     """
     if not isinstance(spec, str):
         raise ParameterError(f"a codec's text is due, not {spec!r}")
+    return _parsed(spec)
+
+
+@functools.lru_cache(maxsize=256)  # codecs do not change, and a step names the same one each time
+def _parsed(spec: str) -> Codec:
     name, _, fields = spec.strip().partition(":")
     return _build(name, fields, spec)
 

@@ -53,6 +53,7 @@ from gradwire.kernels.fused import (
     encode_powers,
     signs,
 )
+from gradwire.kernels.rounded import Rounded
 from gradwire.kernels.threads import get_threads, limit_threads, set_threads
 from gradwire.kernels.vectors import (
     add_dequantised,
@@ -68,6 +69,7 @@ from gradwire.kernels.vectors import (
 )
 
 __all__ = [
+    "Rounded",
     "Vector",
     "add_bucket_levels",
     "add_dense",
@@ -166,7 +168,7 @@ def crc32c(data: Bytes) -> int:
     return int(backends.active.crc32c(data))
 
 
-def seal(parts: list[Bytes]) -> bytes:
+def seal(parts: list[Bytes | Rounded]) -> bytes:
     """The parts joined, and behind them their CRC-32C as u32."""
     return backends.active.seal(parts)
 

@@ -9,6 +9,8 @@ from gradwire import kernels
 
 __all__ = ["Writer", "varint_length"]
 
+Part = bytes | bytearray | memoryview | kernels.Rounded
+
 
 def varint_length(value: int) -> int:
     """Bytes that the varint of ``value`` takes."""
@@ -28,17 +30,17 @@ class Writer:
     """
 
     def __init__(self) -> None:
-        self._parts: list[bytes | bytearray | memoryview] = []
+        self._parts: list[Part] = []
         self._tail = bytearray()
 
-    def parts(self) -> list[bytes | bytearray | memoryview]:
+    def parts(self) -> list[Part]:
         """What was written, in pieces."""
         return [*self._parts, self._tail]
 
     @property
     def data(self) -> bytes:
         """What was written, in one piece: a copy."""
-        return b"".join(self.parts())
+        return b"".join(part.written() if isinstance(part, kernels.Rounded) else part for part in self.parts())
 
     def u8(self, value: int) -> None:
         """One byte."""
@@ -68,13 +70,27 @@ class Writer:
         if memoryview(data).nbytes < LONG:
             self._tail += data
         else:
-            self._parts += [self._tail, data]
-            self._tail = bytearray()
+            self._keep(data)
+
+    def rounded(self, x: kernels.Vector, exponent: int | None) -> None:
+        """16-bit floats, rounded as :class:`kernels.Rounded` says; x must not change before the frame is sealed."""
+        piece = kernels.Rounded(x, exponent)
+        if isinstance(x, np.ndarray) and 2 * len(x) >= LONG:
+            self._keep(piece)
+        else:
+            self.raw(piece.written())
+
+    def _keep(self, part: Part) -> None:
+        self._parts += [self._tail, part]
+        self._tail = bytearray()
 
     def append(self, other: "Writer") -> None:
         """What another writer holds."""
         for part in other.parts():
-            self.raw(part)
+            if isinstance(part, kernels.Rounded):
+                self._keep(part)
+            else:
+                self.raw(part)
 
     def integers(self, v: npt.NDArray[np.uint32]) -> None:
         """An integers section (4.1)."""

@@ -1,6 +1,9 @@
 """CRC-32C, a byte at a time."""
 
 import numpy as np
+import numpy.typing as npt
+
+from gradwire.kernels.reference.values import encode_bfloat16, encode_float16
 
 __all__ = ["crc32c", "seal"]
 
@@ -29,7 +32,12 @@ def crc32c(data: bytes | bytearray | memoryview) -> int:
     return register ^ 0xFFFFFFFF
 
 
-def seal(parts: list[bytes | bytearray | memoryview]) -> bytes:
-    """The parts joined, and behind them their CRC-32C as u32."""
-    body = b"".join(parts)
+def seal(parts: list[bytes | bytearray | memoryview | tuple[npt.NDArray[np.float32], int | None]]) -> bytes:
+    """The parts joined, and behind them their CRC-32C as u32; a vector and an exponent mean 16-bit floats."""
+    body = b"".join(_rounded(*part) if isinstance(part, tuple) else part for part in parts)
     return body + crc32c(body).to_bytes(4, "little")
+
+
+def _rounded(x: npt.NDArray[np.float32], exponent: int | None) -> bytes:
+    halves = encode_bfloat16(x) if exponent is None else encode_float16(x, exponent)
+    return halves.astype("<u2", copy=False).tobytes()
