@@ -162,9 +162,8 @@ void spherical_search(const SphericalSearch& search, std::size_t first, std::siz
                       std::uint64_t* index, float* gain) noexcept {
     const std::size_t longer = search.split.n % search.split.m;
     const std::size_t before = first < longer ? std::min(count, longer - first) : 0;
-    if (before > 0) search_group(search, first, before, scratch, index + first, gain + first);
-    if (before < count)
-        search_group(search, first + before, count - before, scratch, index + first + before, gain + first + before);
+    if (before > 0) search_group(search, first, before, scratch, index, gain);
+    if (before < count) search_group(search, first + before, count - before, scratch, index + before, gain + before);
 }
 
 void spherical_points(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,

@@ -59,7 +59,7 @@ struct SearchScratch {
     std::uint32_t* active;  // count
 };
 
-// Point and gain of the blocks first … first + count − 1, written to index[first] … and gain[first] …
+// Point and gain of the blocks first … first + count − 1, written to index[0] … and gain[0] …
 void spherical_search(const SphericalSearch& search, std::size_t first, std::size_t count, const SearchScratch& scratch,
                       std::uint64_t* index, float* gain) noexcept;
 

@@ -28,42 +28,23 @@ std::uint32_t zigzag(int s) noexcept { return (static_cast<std::uint32_t>(s) << 
 
 int unzigzag(std::uint32_t v) noexcept { return static_cast<int>((v >> 1) ^ (0u - (v & 1))); }
 
-// Predicts the exponent of the next gain.
-class Prediction {
-public:
-    explicit Prediction(const SphericalHead& head) noexcept : state_(16 * head.base), adaptive_(head.adaptive) {}
-    int exponent() const noexcept { return state_ >> 4; }
-    void see(std::uint32_t pattern) noexcept {
-        if (adaptive_) state_ += (static_cast<int>(pattern >> 19) - state_) >> 3;
-    }
-
-private:
-    int state_;  // sixteenths
-    bool adaptive_;
-};
-
 unsigned gamma_width(std::uint32_t v) noexcept { return 2 * static_cast<unsigned>(std::bit_width(v + 1)) - 1; }
 
-// Passes the number of each block's norm, where it is not zero, to sink(v).
-template <class Sink>
-void for_norms(const float* gain, std::size_t m, const SphericalHead& head, Sink&& sink) noexcept {
-    Prediction prediction(head);
-    for (std::size_t b = 0; b < m; ++b) {
-        if (gain[b] == 0) continue;
-        const std::uint32_t low = std::min(level_of(gain[b]), 3u);
-        if (gain[b] == raw_gain) {
-            sink(low);
-            continue;
-        }
-        const std::uint32_t pattern = pattern_of(gain[b]);
-        sink(4 * zigzag(static_cast<int>(pattern >> 23) - prediction.exponent()) + low);
-        prediction.see(pattern);
-    }
+// The norm of a block that is not of zeros.
+std::uint32_t norm_of(float gain, Prediction& prediction) noexcept {
+    const std::uint32_t low = std::min(level_of(gain), 3u);
+    if (gain == raw_gain) return low;
+    const std::uint32_t pattern = pattern_of(gain);
+    const std::uint32_t norm = 4 * zigzag(static_cast<int>(pattern >> 23) - prediction.exponent()) + low;
+    prediction.see(pattern);
+    return norm;
 }
 
 std::uint64_t gamma_bits(const float* gain, std::size_t m, const SphericalHead& head) noexcept {
+    Prediction prediction(head);
     std::uint64_t bits = 0;
-    for_norms(gain, m, head, [&](std::uint32_t v) { bits += gamma_width(v); });
+    for (std::size_t b = 0; b < m; ++b)
+        if (gain[b] != 0) bits += gamma_width(norm_of(gain[b], prediction));
     return bits;
 }
 
@@ -112,14 +93,15 @@ std::uint8_t* write_head(const SphericalHead& head, std::uint8_t* out) noexcept 
     return out;
 }
 
-SphericalHead choose_head(const std::uint64_t* index, const float* gain, std::size_t m) noexcept {
+ChosenHead choose_head(PointNumbers index, const float* gain, std::size_t m) noexcept {
     SphericalHead still, moving;
     moving.adaptive = true;
     std::uint32_t counts[256] = {};
     RiceCosts costs(quotient_limit + index_bits);
     bool searched = false;
+    std::size_t there = 0;
     for (std::size_t b = 0; b < m; ++b) {
-        still.zeros |= gain[b] == 0;
+        there += gain[b] != 0;
         if (!(gain[b] > 0)) continue;
         const unsigned exponent = pattern_of(gain[b]) >> 23;
         ++counts[exponent];
@@ -127,16 +109,18 @@ SphericalHead choose_head(const std::uint64_t* index, const float* gain, std::si
         if (!searched) moving.base = static_cast<std::uint8_t>(exponent);
         searched = true;
     }
-    if (!searched) return still;
+    still.zeros = moving.zeros = there < m;
+    if (!searched) return {still, there, gamma_bits(gain, m, still)};
     still.base = static_cast<std::uint8_t>(std::max_element(counts, counts + 256) - counts);
     still.r = moving.r = costs.best();
-    moving.zeros = still.zeros;
-    return gamma_bits(gain, m, still) <= gamma_bits(gain, m, moving) ? still : moving;
+    const std::uint64_t bits = gamma_bits(gain, m, still), others = gamma_bits(gain, m, moving);
+    return bits <= others ? ChosenHead{still, there, bits} : ChosenHead{moving, there, others};
 }
 
-std::size_t write_norms(const float* gain, std::size_t m, const SphericalHead& head, std::uint32_t* norms) noexcept {
+std::size_t Norms::read(std::uint32_t* norms, std::size_t most) noexcept {
     std::size_t count = 0;
-    for_norms(gain, m, head, [&](std::uint32_t v) { norms[count++] = v; });
+    for (; gain_ != end_ && count < most; ++gain_)
+        if (*gain_ != 0) norms[count++] = norm_of(*gain_, next_);
     return count;
 }
 
@@ -149,19 +133,14 @@ std::size_t bits_bound(const float* gain, const BlockSplit& split) noexcept {
     return bits / 8 + 1 + write_slack;
 }
 
-std::uint64_t gamma_bits(const std::uint32_t* norms, std::size_t count) noexcept {
-    std::uint64_t bits = 0;
-    for (std::size_t j = 0; j < count; ++j) bits += gamma_width(norms[j]);
-    return bits;
-}
-
-std::uint64_t write_bits(const float* x, const BlockSplit& split, const std::uint64_t* index, const float* gain,
-                         const std::uint32_t* norms, const SphericalHead& head, std::uint8_t* out) noexcept {
+std::uint64_t write_bits(const float* x, const BlockSplit& split, PointNumbers index, const float* gain,
+                         const SphericalHead& head, std::uint8_t* out) noexcept {
     BitWriter bits(out);
+    Prediction prediction(head);
     for (std::size_t b = 0; b < split.m; ++b) {
         if (gain[b] == 0) continue;
-        const std::uint32_t v = *norms++;
         if (!head.sectioned) {
+            const std::uint32_t v = norm_of(gain[b], prediction);
             const unsigned width = static_cast<unsigned>(std::bit_width(v + 1)) - 1;
             bits.put(std::uint64_t{1} << width, width + 1);
             bits.put(v + 1 - (1u << width), width);

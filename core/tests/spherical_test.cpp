@@ -38,29 +38,34 @@ Found found(const std::vector<float>& x, std::size_t m, double alpha, std::uint6
     Found result{std::vector<std::uint64_t>(m), std::vector<float>(m)};
     for (std::size_t first = 0; first < m; first += chunk)
         spherical_search(search, first, std::min(chunk, m - first),
-                         {points.get(), units.get(), energies.get(), active.get()}, result.index.data(),
-                         result.gain.data());
+                         {points.get(), units.get(), energies.get(), active.get()}, result.index.data() + first,
+                         result.gain.data() + first);
     return result;
 }
 
 std::vector<std::uint8_t> encoded(const std::vector<float>& x, const Found& f, bool sectioned,
                                   std::vector<std::uint32_t>& norms) {
     const std::size_t m = f.gain.size();
-    SphericalHead head = choose_head(f.index.data(), f.gain.data(), m);
+    const PointNumbers index(f.index.data());
+    auto [head, there, norm_bits] = choose_head(index, f.gain.data(), m);
     head.sectioned = sectioned;
-    norms.resize(m);
-    norms.resize(write_norms(f.gain.data(), m, head, norms.data()));
+    norms.resize(m + 1);
+    Norms reader(f.gain.data(), m, head);  // in two goes
+    const std::size_t half = reader.read(norms.data(), there / 2);
+    CHECK(half == there / 2);
+    CHECK(reader.read(norms.data() + half, m + 1) == there - half);
+    norms.resize(there);
     const BlockSplit split{x.size(), m};
     const std::size_t bound = bits_bound(f.gain.data(), split);
     const auto bits = exactly<std::uint8_t>(bound);
     const auto write = [&] {
-        return write_bits(x.data(), split, f.index.data(), f.gain.data(), norms.data(), head, bits.get());
+        return write_bits(x.data(), split, index, f.gain.data(), head, bits.get());
     };
     // What the norms take outside a section is what they are said to.
     head.sectioned = true;
     const std::uint64_t others = write();
     head.sectioned = false;
-    CHECK(write() == others + gamma_bits(norms.data(), norms.size()));
+    CHECK(write() == others + norm_bits);
     head.sectioned = sectioned;
     const auto size = static_cast<std::size_t>((write() + 7) / 8);
     CHECK(size + write_slack <= bound);

@@ -36,6 +36,10 @@ def threads_as_before():
     gradwire.set_threads(before)
 
 
+def joined(backend, x, index, gain):
+    return b"".join(backend.encode_spherical(x, index, gain))
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("alpha", [0.15, 0.5, 0.9])
 def test_is_the_reference(level, family, alpha):
@@ -48,11 +52,13 @@ def test_is_the_reference(level, family, alpha):
             gradwire.set_threads(threads)
             got = _core.spherical_search(x, m, alpha, SEED + n, 4096)
             assert np.array_equal(got[0], index), (n, m, threads)
+            assert got[0].dtype == np.uint32
             assert np.array_equal(got[1], gain), (n, m, threads)
         if not gain.any():
             continue
-        data = reference.encode_spherical(x, index, gain)
-        assert _core.encode_spherical(x, index, gain) == data, (n, m)
+        data = joined(reference, x, index, gain)
+        assert joined(_core, x, index, gain) == data, (n, m)
+        assert joined(_core, x, got[0], gain) == data, (n, m)  # its numbers have 32 bits
         index2, gain2, values, used = _core.decode_spherical(data, n, m)
         assert used == len(data)
         assert np.array_equal(index2, index)
@@ -70,6 +76,15 @@ def test_longest_blocks(level):
     assert (gain > 0).all()
     assert np.array_equal(got[0], index)
     assert np.array_equal(got[1], gain)
+
+
+def test_where_points_may_need_more_than_32_bits():
+    """The limit alone decides: the search ends with the first point that serves."""
+    x = np.random.default_rng(0).standard_normal(40).astype(np.float32)
+    narrow, wide = (_core.spherical_search(x, 10, 0.5, SEED, 2**limit) for limit in (31, 32))
+    assert [index.dtype for index, _ in (narrow, wide)] == [np.uint32, np.uint64]
+    assert np.array_equal(narrow[0], wide[0])
+    assert joined(_core, x, *narrow) == joined(_core, x, *wide)
 
 
 def test_many_blocks_make_several_chunks(level):
@@ -112,8 +127,10 @@ def test_codes_come_back(blocks, longer, many):
     m = len(gain)
     n = 2 * m + min(longer, m - 1)
     x = np.random.default_rng(2).standard_normal(n).astype(np.float32)
-    data = reference.encode_spherical(x, index, gain) if m <= 300 else _core.encode_spherical(x, index, gain)
-    assert _core.encode_spherical(x, index, gain) == data
+    data = joined(reference if m <= 300 else _core, x, index, gain)
+    assert joined(_core, x, index, gain) == data
+    if index.max() < 2**32:
+        assert joined(_core, x, index.astype(np.uint32), gain) == data
     for backend in (reference, _core) if m <= 300 else (_core,):
         index2, gain2, values, used = backend.decode_spherical(data + b"\1\2", n, m)
         assert used == len(data)
@@ -154,6 +171,11 @@ def test_what_makes_no_blocks_is_refused():
     gain = np.array([np.inf], np.float32)
     with pytest.raises(ValueError, match="gain"):
         _core.spherical_points(0, np.zeros(1, np.uint64), gain, x[:5])
+    for index in (np.zeros(2, np.uint32), np.zeros(2, np.uint64)):
+        with pytest.raises(ValueError, match="length"):
+            _core.encode_spherical(x[:5], index, np.ones(1, np.float32))
+    with pytest.raises(TypeError, match="uint32"):
+        _core.encode_spherical(x[:5], np.zeros(1, np.int64), np.ones(1, np.float32))
     with pytest.raises(ValueError, match="point"):
         _core.spherical_points(0, np.full(1, 2**40, np.uint64), np.ones(1, np.float32), x[:5])
 

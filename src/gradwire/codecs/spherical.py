@@ -108,7 +108,8 @@ class Spherical(Codec):
         index, gain = kernels.spherical_search(x, m, float(self.alpha), seed, pair_limit)
         writer.varint(self.block or automatic_block(self.alpha))
         writer.varint(seed)
-        writer.raw(kernels.encode_spherical(x, index, gain))
+        for piece in kernels.encode_spherical(x, index, gain):
+            writer.raw(piece)
 
     @staticmethod
     def add(reader: Reader, out: Vector, weight: float) -> None:

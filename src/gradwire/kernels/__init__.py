@@ -350,10 +350,11 @@ def decode_bfloat16(h: Halves) -> Floats:
     return backends.active.decode_bfloat16(h)
 
 
-def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs, Floats]:
+def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs | Words, Floats]:
     """For each of m blocks of x the number of the first point that approximates it within α, and its gain.
 
-    The gain is 0 for a block of zeros and −1 for one that is to be sent as it is: uint64 (m,), float32 (m,).
+    The gain is 0 for a block of zeros and −1 for one that is to be sent as it is: uint64 (m,), or uint32 where that is
+    enough for 2·pair_limit points; float32 (m,).
     """
     return backends.active.spherical_search(x, m, alpha, seed, pair_limit)
 

@@ -101,8 +101,8 @@ def decode_contextual(data: Bytes, contexts: Contexts, tables: Tables) -> tuple[
     return backends.active.decode_contextual(data, contexts, tables)
 
 
-def encode_spherical(x: Floats, index: Longs, gain: Floats) -> bytes:
-    """The payload of Spherical behind its seed; at least one gain is not 0."""
+def encode_spherical(x: Floats, index: Longs | Words, gain: Floats) -> list[Bytes]:
+    """The payload of Spherical behind its seed, in pieces; at least one gain is not 0."""
     return backends.active.encode_spherical(x, index, gain)
 
 

@@ -25,8 +25,8 @@ SECTION_LEAST = 256
 """Blocks from which a section of norms is tried."""
 
 
-def encode_spherical(x: Floats, index: Longs, gain: Floats) -> bytes:
-    """The payload of section 7.12 behind the seed; at least one gain is not 0.
+def encode_spherical(x: Floats, index: Longs, gain: Floats) -> list[Bytes]:
+    """The payload of section 7.12 behind the seed, in pieces; at least one gain is not 0.
 
     Shapes: x float32 (n,); index uint64 (m,); gain float32 (m,), as spherical_search gives them.
     """
@@ -48,7 +48,7 @@ def encode_spherical(x: Floats, index: Longs, gain: Floats) -> bytes:
         section = encode_integers(norms)
         other = bytes([head | SECTIONED | r, base]) + zeros + section + codes.bits(norms, r, sectioned=True)
         best = min(best, other, key=len)
-    return best
+    return [best]
 
 
 def _rice_lengths(index: Longs, r: int) -> Longs:
