@@ -13,10 +13,11 @@ __all__ = ["no_less", "read_step", "read_steps", "write_steps"]
 
 
 def no_less(values: npt.NDArray[np.float64]) -> Floats:
-    """The least binary32 numbers that are no less than these; infinity beyond the largest."""
+    """The least binary32 numbers that are no less than these, which are ≥ 0; infinity beyond the largest."""
     with np.errstate(over="ignore"):
         nearest = values.astype(np.float32)
-    return np.where(nearest < values, np.nextafter(nearest, np.float32(np.inf)), nearest)
+    # The next larger number has the next larger bits, and a comparison is 0 or 1.
+    return (nearest.view(np.uint32) + (nearest < values)).view(np.float32)
 
 
 def read_step(reader: Reader) -> float:
