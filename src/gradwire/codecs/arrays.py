@@ -40,7 +40,9 @@ def as_vector(x: Any) -> Vector:
     Raises:
         InputError: another dtype or number of dimensions, or a float64 beyond float32's range.
     """
-    if _is_tensor(x):
+    if isinstance(x, np.ndarray):
+        pass  # the usual case asks nothing about torch
+    elif _is_tensor(x):
         x = x.detach()
         if x.device.type not in HOSTED or backends.tensors_only:
             return _as_tensor(x)
