@@ -91,9 +91,7 @@ __all__ = [
     "count_contextual",
     "count_dithered",
     "crc32c",
-    "decode_bfloat16",
     "decode_contextual",
-    "decode_float16",
     "decode_indices",
     "decode_integers",
     "decode_spherical",
@@ -101,12 +99,10 @@ __all__ = [
     "dequantise",
     "dither_contexts",
     "divided",
-    "encode_bfloat16",
     "encode_coefficients",
     "encode_contextual",
     "encode_dithered",
     "encode_divided_levels",
-    "encode_float16",
     "encode_indices",
     "encode_integers",
     "encode_level_numbers",
@@ -157,7 +153,6 @@ __all__ = [
 ]
 
 Words = npt.NDArray[np.uint32]
-Halves = npt.NDArray[np.uint16]
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.uint64]
 Bytes = bytes | bytearray | memoryview
@@ -328,26 +323,6 @@ def add_floats(data: Bytes, out: Vector, format: int, exponent: int, weight: flo
 def add_sparse(out: Vector, indices: Words, values: Floats, weight: float) -> None:
     """out[indices] ← out[indices] + weight·values for distinct indices below len(out)."""
     backends.of(out).add_sparse(out, indices, values, weight)
-
-
-def encode_float16(x: Vector, exponent: int) -> Halves:
-    """x·2^−exponent as binary16, nearest even, magnitudes above 65504 become 65504."""
-    return backends.of(x).encode_float16(x, exponent)
-
-
-def decode_float16(h: Halves, exponent: int) -> Floats:
-    """Binary16 times 2^exponent; non-finite patterns come out non-finite."""
-    return backends.active.decode_float16(h, exponent)
-
-
-def encode_bfloat16(x: Vector) -> Halves:
-    """x as bfloat16, nearest even, saturating."""
-    return backends.of(x).encode_bfloat16(x)
-
-
-def decode_bfloat16(h: Halves) -> Floats:
-    """bfloat16 as float32."""
-    return backends.active.decode_bfloat16(h)
 
 
 def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs | Words, Floats]:
