@@ -6,7 +6,6 @@
 
 #include "bind_blocks.hpp"
 #include "bindings.hpp"
-
 #include "integers.hpp"
 #include "spare.hpp"
 #include "spare_array.hpp"

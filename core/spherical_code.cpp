@@ -120,7 +120,7 @@ ChosenHead choose_head(PointNumbers index, const float* gain, std::size_t m) noe
 std::size_t Norms::read(std::uint32_t* norms, std::size_t most) noexcept {
     std::size_t count = 0;
     for (; gain_ != end_ && count < most; ++gain_)
-        if (*gain_ != 0) norms[count++] = norm_of(*gain_, next_);
+        if (*gain_ != 0) norms[count++] = norm_of(*gain_, prediction_);
     return count;
 }
 

@@ -61,14 +61,14 @@ private:
 // The norms of the blocks that are not of zeros, in order.
 class Norms {
 public:
-    Norms(const float* gain, std::size_t m, const SphericalHead& head) noexcept : gain_(gain), end_(gain + m), next_(head) {}
+    Norms(const float* gain, std::size_t m, const SphericalHead& head) noexcept : gain_(gain), end_(gain + m), prediction_(head) {}
     // The next `most` of them, or all that are left; returns how many.
     std::size_t read(std::uint32_t* norms, std::size_t most) noexcept;
 
 private:
     const float* gain_;
     const float* const end_;
-    Prediction next_;
+    Prediction prediction_;
 };
 
 // Writes the bit stream to out, where bits_bound bytes must be free; returns how many bits it has, its padding not counted.

@@ -1,7 +1,5 @@
 #include "subset.hpp"
 
-#include <algorithm>
-
 #include "select_positions_avx2.hpp"
 
 namespace gradwire {

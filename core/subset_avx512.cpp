@@ -1,7 +1,5 @@
 #include "subset.hpp"
 
-#include <algorithm>
-
 #include "select_positions_avx512.hpp"
 
 namespace gradwire {

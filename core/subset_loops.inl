@@ -15,7 +15,7 @@ std::size_t insert(Candidates candidates, std::uint64_t* bitmap) noexcept {
 }
 
 std::size_t insert_two(Candidates one, Candidates other, std::uint64_t* bitmap) noexcept {
-    const std::size_t both = std::min(one.count, other.count);
+    const std::size_t both = one.count < other.count ? one.count : other.count;
     std::size_t added = 0, added_too = 0;
     for (std::size_t i = 0; i < both; ++i) {
         added += insert_one(one.first[i], bitmap);
