@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "dispatch.hpp"
 #include "philox.hpp"
@@ -166,28 +167,33 @@ void spherical_search(const SphericalSearch& search, std::size_t first, std::siz
     if (before < count) search_group(search, first + before, count - before, scratch, index + before, gain + before);
 }
 
-void spherical_points(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,
-                      const std::uint64_t* index, const float* gain, float* scratch, float* out) noexcept {
+void spherical_values(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,
+                      const std::uint64_t* index, const float* gain, const float* raw, float* scratch, float* out) noexcept {
     const SphericalKernels& kernels = kernels_in_force();
     std::uint64_t pairs[tile];
     std::size_t blocks[tile];
-    const std::size_t end = first + count;
-    for (std::size_t b = first; b < end;) {
-        const std::size_t d = split.length(b);
+    const std::size_t begin = split.begin(first);
+    for (std::size_t b = 0; b < count;) {
+        const std::size_t d = split.length(first + b);
         std::size_t lanes = 0;
-        for (; b < end && split.length(b) == d && lanes < tile; ++b) {
-            if (!(gain[b] > 0)) continue;
-            blocks[lanes] = b;
-            pairs[lanes++] = index[b] >> 1;
+        for (; b < count && split.length(first + b) == d && lanes < tile; ++b) {
+            if (gain[b] > 0) {
+                blocks[lanes] = b;
+                pairs[lanes++] = index[b] >> 1;
+                continue;
+            }
+            float* const values = out + (split.begin(first + b) - begin);
+            if (gain[b] == 0) std::fill_n(values, d, 0.0f);
+            else std::copy_n(std::exchange(raw, raw + d), d, values);
         }
         const std::size_t whole = (lanes + 15) / 16 * 16;
         std::fill(pairs + lanes, pairs + whole, 0);
         kernels.points(seed, pairs, whole, d, scratch);
         for (std::size_t lane = 0; lane < lanes; ++lane) {
             const std::size_t block = blocks[lane];
-            const Flips flips(seed, block, d);
+            const Flips flips(seed, first + block, d);
             const float turn = index[block] & 1 ? -1.0f : 1.0f;
-            float* const values = out + split.begin(block);
+            float* const values = out + (split.begin(first + block) - begin);
             for (std::size_t i = 0; i < d; ++i)
                 values[i] = flips.turned(turn * scaled(scratch[i * tile + lane], gain[block]), i);
         }

@@ -63,9 +63,9 @@ struct SearchScratch {
 void spherical_search(const SphericalSearch& search, std::size_t first, std::size_t count, const SearchScratch& scratch,
                       std::uint64_t* index, float* gain) noexcept;
 
-// The values of the blocks first … first + count − 1 that have a positive gain; index < 2^40, scratch has
-// point_rows(split.most())·tile floats. index, gain and out are of all blocks.
-void spherical_points(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,
-                      const std::uint64_t* index, const float* gain, float* scratch, float* out) noexcept;
+// The values of the blocks first … first + count − 1, written to out[0] …; index[b] < 2^40 and gain[b], b < count, are
+// theirs, raw has the entries of those that are sent as they are; scratch has point_rows(split.most())·tile floats.
+void spherical_values(const BlockSplit& split, std::uint64_t seed, std::size_t first, std::size_t count,
+                      const std::uint64_t* index, const float* gain, const float* raw, float* scratch, float* out) noexcept;
 
 }  // namespace gradwire

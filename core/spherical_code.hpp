@@ -3,9 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "bits.hpp"
 #include "spherical.hpp"
+#include "spherical_found.hpp"
 
 namespace gradwire {
 
@@ -20,29 +22,20 @@ struct SphericalHead {
 SphericalHead read_head(ByteReader& reader);
 std::uint8_t* write_head(const SphericalHead& head, std::uint8_t* out) noexcept;
 
+inline constexpr std::uint32_t norm_limit = 2048;
+
 // From so many blocks on a section of norms is tried.
 inline constexpr std::size_t section_least = 256;
-
-// Numbers of points, in 32 bits where none needs more: there are as many as blocks.
-class PointNumbers {
-public:
-    explicit PointNumbers(const std::uint32_t* narrow) noexcept : narrow_(narrow) {}
-    explicit PointNumbers(const std::uint64_t* wide) noexcept : wide_(wide) {}
-    std::uint64_t operator[](std::size_t b) const noexcept { return wide_ != nullptr ? wide_[b] : narrow_[b]; }
-
-private:
-    const std::uint32_t* narrow_ = nullptr;
-    const std::uint64_t* wide_ = nullptr;
-};
 
 struct ChosenHead {
     SphericalHead head;
     std::size_t there;        // blocks that are not of zeros
-    std::uint64_t norm_bits;  // what their norms take where they are not a section
+    std::size_t bits_bound;   // bytes that must be free for write_bits
+    std::uint64_t norm_bits;  // what the norms take where they are not a section
 };
 
 // Chooses everything in the head but `sectioned`, as the format pins it for the encoder.
-ChosenHead choose_head(PointNumbers index, const float* gain, std::size_t m) noexcept;
+ChosenHead choose_head(const FoundBlocks& found);
 
 // Predicts the exponent of the next gain.
 class Prediction {
@@ -61,24 +54,40 @@ private:
 // The norms of the blocks that are not of zeros, in order.
 class Norms {
 public:
-    Norms(const float* gain, std::size_t m, const SphericalHead& head) noexcept : gain_(gain), end_(gain + m), prediction_(head) {}
+    Norms(const FoundBlocks& found, const SphericalHead& head) : found_(found, false), prediction_(head) {}
     // The next `most` of them, or all that are left; returns how many.
     std::size_t read(std::uint32_t* norms, std::size_t most) noexcept;
 
 private:
-    const float* gain_;
-    const float* const end_;
+    FoundReader found_;
+    std::size_t next_ = 0, count_ = 0;  // of the chunk
     Prediction prediction_;
 };
 
-// Writes the bit stream to out, where bits_bound bytes must be free; returns how many bits it has, its padding not counted.
-std::size_t bits_bound(const float* gain, const BlockSplit& split) noexcept;
-std::uint64_t write_bits(const float* x, const BlockSplit& split, PointNumbers index, const float* gain,
-                         const SphericalHead& head, std::uint8_t* out) noexcept;
+// Writes the bit stream of x; returns how many bits it has, its padding not counted.
+std::uint64_t write_bits(const float* x, const FoundBlocks& found, const SphericalHead& head, std::uint8_t* out);
 
-// Reads it. On entry gain is 0 for the blocks of zeros and anything else for the others; norms are those of the section,
-// if there is one. values gets the blocks that are sent as they are, and those of zeros; its other entries are left.
-void read_bits(ByteReader& reader, const BlockSplit& split, const SphericalHead& head, const std::uint32_t* norms,
-               std::uint64_t* index, float* gain, float* values);
+// Reads it, some blocks at a time. norms, each below norm_limit, are those of the section, if there is one.
+class BlockReader {
+public:
+    BlockReader(ByteReader& reader, const BlockSplit& split, const SphericalHead& head, const std::uint16_t* norms) noexcept
+        : reader_(reader), bits_(reader.next(), reader.end()), split_(split), head_(head), prediction_(head), norms_(norms) {}
+
+    // The next `count` blocks. On entry gain is 0 for those of zeros and anything else for the others; the entries of those
+    // that are sent as they are go to the end of raw.
+    void read(std::size_t count, std::uint64_t* index, float* gain, std::vector<float>& raw);
+    void finish() { reader_.move_to(bits_.finish()); }
+
+private:
+    std::uint32_t norm();
+
+    ByteReader& reader_;
+    BitReader bits_;
+    const BlockSplit split_;
+    const SphericalHead head_;
+    Prediction prediction_;
+    const std::uint16_t* norms_;
+    std::size_t next_ = 0;
+};
 
 }  // namespace gradwire

@@ -43,24 +43,40 @@ Found found(const std::vector<float>& x, std::size_t m, double alpha, std::uint6
     return result;
 }
 
-std::vector<std::uint8_t> encoded(const std::vector<float>& x, const Found& f, bool sectioned,
-                                  std::vector<std::uint32_t>& norms) {
-    const std::size_t m = f.gain.size();
-    const PointNumbers index(f.index.data());
-    auto [head, there, norm_bits] = choose_head(index, f.gain.data(), m);
+// As a vector's blocks are kept, in chunks that are put from the last to the first.
+FoundBlocks kept(const BlockSplit& split, const Found& f, std::size_t chunk) {
+    FoundBlocks found(split, chunk);
+    for (std::size_t c = found.chunks(); c-- > 0;)
+        found.put(c, f.index.data() + found.first(c), f.gain.data() + found.first(c));
+    return found;
+}
+
+Found read_back(const FoundBlocks& found) {
+    Found f;
+    for (FoundReader blocks(found, true); blocks.next();) {
+        CHECK(blocks.first() == f.gain.size());
+        f.index.insert(f.index.end(), blocks.index(), blocks.index() + blocks.count());
+        f.gain.insert(f.gain.end(), blocks.gain(), blocks.gain() + blocks.count());
+    }
+    std::vector<float> gain;
+    for (FoundReader blocks(found, false); blocks.next();)
+        gain.insert(gain.end(), blocks.gain(), blocks.gain() + blocks.count());
+    CHECK(gain == f.gain);
+    return f;
+}
+
+std::vector<std::uint8_t> encoded(const std::vector<float>& x, const FoundBlocks& found, bool sectioned,
+                                  std::vector<std::uint16_t>& norms) {
+    auto [head, there, bound, norm_bits] = choose_head(found);
+    std::vector<std::uint32_t> numbers(there + 1);
     head.sectioned = sectioned;
-    norms.resize(m + 1);
-    Norms reader(f.gain.data(), m, head);  // in two goes
-    const std::size_t half = reader.read(norms.data(), there / 2);
+    Norms reader(found, head);  // in two goes
+    const std::size_t half = reader.read(numbers.data(), there / 2);
     CHECK(half == there / 2);
-    CHECK(reader.read(norms.data() + half, m + 1) == there - half);
-    norms.resize(there);
-    const BlockSplit split{x.size(), m};
-    const std::size_t bound = bits_bound(f.gain.data(), split);
+    CHECK(reader.read(numbers.data() + half, there + 1 - half) == there - half);
+    norms.assign(numbers.begin(), numbers.end() - 1);
     const auto bits = exactly<std::uint8_t>(bound);
-    const auto write = [&] {
-        return write_bits(x.data(), split, index, f.gain.data(), head, bits.get());
-    };
+    const auto write = [&] { return write_bits(x.data(), found, head, bits.get()); };
     // What the norms take outside a section is what they are said to.
     head.sectioned = true;
     const std::uint64_t others = write();
@@ -75,17 +91,42 @@ std::vector<std::uint8_t> encoded(const std::vector<float>& x, const Found& f, b
     return data;
 }
 
-// Head and bits, from a buffer that ends where they do; `zero` tells which blocks are of zeros.
-Found decoded(const std::vector<std::uint8_t>& data, const BlockSplit& split, const std::vector<float>& zero,
-              const std::vector<std::uint32_t>& norms, float* values) {
+struct Decoded {
+    Found found;
+    std::vector<float> raw;
+    std::size_t left = 0;
+};
+
+// Head and bits, from a buffer that ends where they do, `chunk` blocks at a time; `zero` tells which blocks are of zeros.
+Decoded decoded(const std::vector<std::uint8_t>& data, const BlockSplit& split, const std::vector<float>& zero,
+                const std::vector<std::uint16_t>& norms, std::size_t chunk) {
     const auto copy = exactly<std::uint8_t>(data.size());
     std::copy(data.begin(), data.end(), copy.get());
     ByteReader reader(copy.get(), data.size());
-    const SphericalHead head = read_head(reader);
-    Found result{std::vector<std::uint64_t>(split.m), zero};
-    read_bits(reader, split, head, norms.data(), result.index.data(), result.gain.data(), values);
-    CHECK(reader.left() == 0);
+    Decoded result{{std::vector<std::uint64_t>(split.m), zero}, {}, 0};
+    BlockReader blocks(reader, split, read_head(reader), norms.data());
+    for (std::size_t first = 0; first < split.m; first += chunk)
+        blocks.read(std::min(chunk, split.m - first), result.found.index.data() + first,
+                    result.found.gain.data() + first, result.raw);
+    blocks.finish();
+    result.left = reader.left();
     return result;
+}
+
+// Of all blocks, in calls of `chunk`.
+std::vector<float> values_of(const Decoded& d, const BlockSplit& split, std::uint64_t seed, std::size_t chunk) {
+    const auto scratch = exactly<float>(point_rows(split.most()) * spherical::tile);
+    std::vector<float> out(split.n);
+    const float* raw = d.raw.data();
+    for (std::size_t first = 0; first < split.m; first += chunk) {
+        const std::size_t count = std::min(chunk, split.m - first);
+        spherical_values(split, seed, first, count, d.found.index.data() + first, d.found.gain.data() + first, raw,
+                         scratch.get(), out.data() + split.begin(first));
+        for (std::size_t b = first; b < first + count; ++b)
+            if (d.found.gain[b] == spherical::raw_gain) raw += split.length(b);
+    }
+    CHECK(raw == d.raw.data() + d.raw.size());
+    return out;
 }
 
 void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Random& random) {
@@ -97,18 +138,17 @@ void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Rand
         CHECK(found(x, m, alpha, 2048, m) == f);
         CHECK(found(x, m, alpha, 2048, 1 + random.below(m)) == f);
     }
+    const FoundBlocks blocks = kept(split, f, 1 + random.below(m));
+    CHECK(read_back(blocks) == f);
     std::vector<float> expected;
     for (const bool sectioned : {false, true}) {
-        std::vector<std::uint32_t> norms;
-        const auto data = encoded(x, f, sectioned, norms);
-        std::vector<float> values(x.size());
-        const Found back = decoded(data, split, f.gain, norms, values.data());
-        CHECK(back == f);
-        const auto scratch = exactly<float>(point_rows(split.most()) * spherical::tile);
+        std::vector<std::uint16_t> norms;
+        const auto data = encoded(x, blocks, sectioned, norms);
+        const Decoded back = decoded(data, split, f.gain, norms, 1 + random.below(m));
+        CHECK(back.found == f && back.left == 0);
         for (const Simd level : levels) {
             set_simd(level);
-            std::vector<float> out = values;
-            spherical_points(split, 77, 0, split.m, back.index.data(), back.gain.data(), scratch.get(), out.data());
+            const auto out = values_of(back, split, 77, 1 + random.below(m));
             if (expected.empty()) expected = out;
             CHECK(out == expected);
         }
@@ -118,18 +158,12 @@ void check_vector(const std::vector<float>& x, std::size_t m, double alpha, Rand
             else touched[random.below(touched.size())] ^= static_cast<std::uint8_t>(1 + random.below(255));
             if (touched.size() >= 2 && !sectioned) touched[0] &= static_cast<std::uint8_t>(~0x20);
             auto numbers = norms;
-            if (sectioned && !numbers.empty()) numbers[random.below(numbers.size())] = static_cast<std::uint32_t>(random.word());
+            if (sectioned && !numbers.empty())
+                numbers[random.below(numbers.size())] = static_cast<std::uint16_t>(random.below(norm_limit));
             numbers.resize(m);
-            std::vector<float> out(x.size());
             try {
-                const auto copy = exactly<std::uint8_t>(touched.size());
-                std::copy(touched.begin(), touched.end(), copy.get());
-                ByteReader reader(copy.get(), touched.size());
-                const SphericalHead head = read_head(reader);
-                Found result{std::vector<std::uint64_t>(m), f.gain};
-                read_bits(reader, split, head, numbers.data(), result.index.data(), result.gain.data(), out.data());
-                spherical_points(split, 5, 0, split.m, result.index.data(), result.gain.data(), scratch.get(), out.data());
-                for (const float value : out) CHECK(std::isfinite(value));
+                for (const float value : values_of(decoded(touched, split, f.gain, numbers, m), split, 5, m))
+                    CHECK(std::isfinite(value));
             } catch (const MessageError&) {
             }
         }
@@ -178,12 +212,31 @@ void check_codes() {
                                                  static_cast<int>(random.below(trial % 2 ? 253 : 4)) - 126);
             if (f.gain[b] > 0) f.index[b] = random.word() >> (24 + random.below(40));
         }
+        const BlockSplit split{n, m};
+        const FoundBlocks blocks = kept(split, f, 1 + random.below(m));
+        CHECK(read_back(blocks) == f);
         for (const bool sectioned : {false, true}) {
-            std::vector<std::uint32_t> norms;
-            const auto data = encoded(x, f, sectioned, norms);
-            std::vector<float> values(n);
-            CHECK(decoded(data, {n, m}, f.gain, norms, values.data()) == f);
+            std::vector<std::uint16_t> norms;
+            const auto data = encoded(x, blocks, sectioned, norms);
+            const Decoded back = decoded(data, split, f.gain, norms, 1 + random.below(m));
+            CHECK(back.found == f && back.left == 0);
         }
+    }
+}
+
+// Near the message's size, whatever the blocks' length; a block of one entry is the worst.
+void check_sizes() {
+    Random random{4};
+    for (const std::size_t d : {1, 2, 4}) {
+        const std::size_t m = 20000;
+        std::vector<float> x(m * d);
+        for (float& entry : x) entry = random.about_normal();
+        const BlockSplit split{x.size(), m};
+        const FoundBlocks blocks = kept(split, found(x, m, 0.25, 2048, 5000), 16384);
+        std::vector<std::uint16_t> norms;
+        const std::size_t message = encoded(x, blocks, false, norms).size();
+        CHECK(blocks.bytes() < 4 * x.size() * 3 / 10);
+        CHECK(blocks.bytes() < 2 * message);
     }
 }
 
@@ -228,6 +281,7 @@ int main() {
     check_split();
     check_searches();
     check_codes();
+    check_sizes();
     check_parameters();
     std::puts("spherical: all checks hold");
 }

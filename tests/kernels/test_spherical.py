@@ -1,6 +1,7 @@
 """Spherical's kernels: native against the reference on every instruction set, and the law of the points."""
 
 import math
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -36,8 +37,18 @@ def threads_as_before():
     gradwire.set_threads(before)
 
 
-def joined(backend, x, index, gain):
-    return b"".join(backend.encode_spherical(x, index, gain))
+def joined(backend, x, found):
+    return b"".join(backend.encode_spherical(x, found))
+
+
+def values_of(backend, found, seed, n):
+    values = np.full(n, np.nan, np.float32)
+    backend.spherical_values(found, seed, values)
+    return values
+
+
+def same(found, other):
+    return np.array_equal(found.index, other.index) and np.array_equal(found.gain, other.gain)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -47,62 +58,73 @@ def test_is_the_reference(level, family, alpha):
         if n > m and log2_cap_probability(alpha, -(-n // m)) < -14:
             continue
         x = FAMILIES[family](np.random.default_rng(n), n).astype(np.float32)
-        index, gain = reference.spherical_search(x, m, alpha, SEED + n, 4096)
+        found = reference.spherical_search(x, m, alpha, SEED + n, 4096)
         for threads in (1, 3):
             gradwire.set_threads(threads)
             got = _core.spherical_search(x, m, alpha, SEED + n, 4096)
-            assert np.array_equal(got[0], index), (n, m, threads)
-            assert got[0].dtype == np.uint32
-            assert np.array_equal(got[1], gain), (n, m, threads)
-        if not gain.any():
+            assert same(got, found), (n, m, threads)
+        if not found.gain.any():
             continue
-        data = joined(reference, x, index, gain)
-        assert joined(_core, x, index, gain) == data, (n, m)
-        assert joined(_core, x, got[0], gain) == data, (n, m)  # its numbers have 32 bits
-        index2, gain2, values, used = _core.decode_spherical(data, n, m)
+        data = joined(reference, x, found)
+        assert joined(_core, x, got) == data, (n, m)
+        native, used = _core.decode_spherical(data, n, m)
         assert used == len(data)
-        assert np.array_equal(index2, index)
-        assert np.array_equal(gain2, gain)
-        _, _, expected, _ = reference.decode_spherical(data, n, m)
-        reference.spherical_points(SEED + n, index, gain, expected)
-        _core.spherical_points(SEED + n, index, gain, values)
+        assert same(native, found)
+        numpy, _ = reference.decode_spherical(data, n, m)
+        values = values_of(_core, native, SEED + n, n)
+        expected = values_of(reference, numpy, SEED + n, n)
         assert np.array_equal(values.view(np.uint32), expected.view(np.uint32)), (n, m)
+        sums = [np.linspace(-1, 1, n, dtype=np.float32) for _ in range(2)]
+        _core.add_spherical(native, SEED + n, sums[0], 0.3)
+        reference.add_spherical(numpy, SEED + n, sums[1], 0.3)
+        assert np.array_equal(sums[0], sums[1])
 
 
 def test_longest_blocks(level):
     x = np.random.default_rng(0).standard_normal(1021).astype(np.float32)
-    index, gain = reference.spherical_search(x, 4, 0.97, SEED, 1024)
-    got = _core.spherical_search(x, 4, 0.97, SEED, 1024)
-    assert (gain > 0).all()
-    assert np.array_equal(got[0], index)
-    assert np.array_equal(got[1], gain)
-
-
-def test_where_points_may_need_more_than_32_bits():
-    """The limit alone decides: the search ends with the first point that serves."""
-    x = np.random.default_rng(0).standard_normal(40).astype(np.float32)
-    narrow, wide = (_core.spherical_search(x, 10, 0.5, SEED, 2**limit) for limit in (31, 32))
-    assert [index.dtype for index, _ in (narrow, wide)] == [np.uint32, np.uint64]
-    assert np.array_equal(narrow[0], wide[0])
-    assert joined(_core, x, *narrow) == joined(_core, x, *wide)
+    found = reference.spherical_search(x, 4, 0.97, SEED, 1024)
+    assert (found.gain > 0).all()
+    assert same(_core.spherical_search(x, 4, 0.97, SEED, 1024), found)
 
 
 def test_many_blocks_make_several_chunks(level):
-    """More blocks than one call takes, and more searched blocks than lanes of a tile, of two lengths."""
-    m = 30_001
-    x = np.random.default_rng(1).standard_normal(3 * m - 5).astype(np.float32)
+    """More blocks than a call takes, more searched ones than lanes of a tile, of two lengths, some sent as they are."""
+    m = 60_001
+    n = 3 * m - 5
+    x = np.random.default_rng(1).standard_normal(n).astype(np.float32)
+    x[50_000:51_000] *= np.float32(1e-40)
+    x[90_000:91_000] = 0
     gradwire.set_threads(1)
-    index, gain = _core.spherical_search(x, m, 0.4, SEED, 1024)
-    gradwire.set_threads(2)
-    other = _core.spherical_search(x, m, 0.4, SEED, 1024)
-    assert np.array_equal(index, other[0])
-    assert np.array_equal(gain, other[1])
-    values, expected = np.zeros_like(x), np.zeros_like(x)
-    _core.spherical_points(SEED, index, gain, values)
-    reference.spherical_points(SEED, index, gain, expected)
-    assert np.array_equal(values, expected)
-    part = slice(20_000, 20_050)
-    assert np.array_equal(reference.spherical_search(x, m, 0.4, SEED, 1024)[0][part], index[part])
+    found = _core.spherical_search(x, m, 0.4, SEED, 1024)
+    data = joined(_core, x, found)
+    results = []
+    for threads in (1, 2):
+        gradwire.set_threads(threads)
+        again = _core.spherical_search(x, m, 0.4, SEED, 1024)
+        assert same(again, found)
+        assert joined(_core, x, again) == data
+        back, _ = _core.decode_spherical(data, n, m)
+        assert same(back, found)
+        results.append(np.linspace(-1, 1, n, dtype=np.float32))
+        _core.add_spherical(back, SEED, results[-1], -2.0)
+    expected = np.linspace(-1, 1, n, dtype=np.float32)
+    searched = reference.SphericalBlocks(found.index, np.maximum(found.gain, 0), n)
+    values = values_of(reference, searched, SEED, n)
+    values[50_000:51_000] = np.where(values[50_000:51_000] == 0, x[50_000:51_000], values[50_000:51_000])
+    reference.add_dense(expected, values, -2.0)
+    assert np.array_equal(results[0], expected)
+    assert np.array_equal(results[1], expected)
+    part = slice(40_000, 40_050)
+    assert np.array_equal(reference.spherical_search(x, m, 0.4, SEED, 1024).index[part], found.index[part])
+
+
+@pytest.mark.parametrize(("d", "alpha"), [(1, 0.25), (2, 0.25), (4, 0.05), (4, 0.5), (8, 0.25)])
+def test_found_blocks_take_little_memory(d, alpha):
+    """Less than three tenths of the vector, even for blocks of one entry; 12 bytes a block would be 0.75 for four."""
+    m = 40_000
+    x = np.random.default_rng(6).standard_normal(d * m).astype(np.float32)
+    found = _core.spherical_search(x, m, alpha, SEED, 4096)
+    assert sys.getsizeof(found) < 0.3 * x.nbytes
 
 
 Gains = st.one_of(
@@ -127,15 +149,17 @@ def test_codes_come_back(blocks, longer, many):
     m = len(gain)
     n = 2 * m + min(longer, m - 1)
     x = np.random.default_rng(2).standard_normal(n).astype(np.float32)
-    data = joined(reference if m <= 300 else _core, x, index, gain)
-    assert joined(_core, x, index, gain) == data
-    if index.max() < 2**32:
-        assert joined(_core, x, index.astype(np.uint32), gain) == data
+    found = _core.SphericalBlocks(index, gain, n)
+    assert np.array_equal(found.index, index)
+    assert np.array_equal(found.gain, gain)
+    data = joined(_core, x, found)
+    if m <= 300:
+        assert joined(reference, x, reference.SphericalBlocks(index, gain, n)) == data
     for backend in (reference, _core) if m <= 300 else (_core,):
-        index2, gain2, values, used = backend.decode_spherical(data + b"\1\2", n, m)
+        back, used = backend.decode_spherical(data + b"\1\2", n, m)
         assert used == len(data)
-        assert np.array_equal(index2, index)
-        assert np.array_equal(gain2, gain)
+        assert same(back, found)
+        values = values_of(backend, back, SEED, n)
         bounds = reference.spherical_code.block_bounds(n, m)
         for b in range(m):
             entries = slice(bounds[b], bounds[b + 1])
@@ -150,14 +174,13 @@ def test_any_bytes_are_refused_or_read_alike(data, m):
     results = []
     for backend in (reference, _core):
         try:
-            index, gain, values, used = backend.decode_spherical(data, n, m)
+            found, used = backend.decode_spherical(data, n, m)
         except MessageError:
             results.append(None)
             continue
+        values = values_of(backend, found, SEED, n)
         assert np.isfinite(values).all()
-        backend.spherical_points(SEED, index, gain, values)
-        assert np.isfinite(values).all()
-        results.append((index.tolist(), gain.tolist(), values.view(np.uint32).tolist(), used))
+        results.append((found.index.tolist(), found.gain.tolist(), values.view(np.uint32).tolist(), used))
     assert results[0] == results[1]
 
 
@@ -168,16 +191,29 @@ def test_what_makes_no_blocks_is_refused():
             reference.spherical_search(x, m, 0.5, 0, 256)
         with pytest.raises(ValueError, match="blocks"):
             _core.spherical_search(x, m, 0.5, 0, 256)
-    gain = np.array([np.inf], np.float32)
-    with pytest.raises(ValueError, match="gain"):
-        _core.spherical_points(0, np.zeros(1, np.uint64), gain, x[:5])
-    for index in (np.zeros(2, np.uint32), np.zeros(2, np.uint64)):
-        with pytest.raises(ValueError, match="length"):
-            _core.encode_spherical(x[:5], index, np.ones(1, np.float32))
-    with pytest.raises(TypeError, match="uint32"):
-        _core.encode_spherical(x[:5], np.zeros(1, np.int64), np.ones(1, np.float32))
+    number, one = np.zeros(1, np.uint64), np.ones(1, np.float32)
+    for gain in (np.inf, np.nan, -2.0, 1e-40):
+        with pytest.raises(ValueError, match="gain"):
+            _core.SphericalBlocks(number, np.array([gain], np.float32), 5)
+    with pytest.raises(ValueError, match="length"):
+        _core.SphericalBlocks(np.zeros(2, np.uint64), one, 5)
     with pytest.raises(ValueError, match="point"):
-        _core.spherical_points(0, np.full(1, 2**40, np.uint64), np.ones(1, np.float32), x[:5])
+        _core.SphericalBlocks(np.full(1, 2**40, np.uint64), one, 5)
+    with pytest.raises(ValueError, match="blocks"):
+        _core.SphericalBlocks(number, one, 257)
+
+
+def test_blocks_of_another_vector_are_refused():
+    x = np.ones(6, np.float32)
+    found = _core.SphericalBlocks(np.zeros(1, np.uint64), np.ones(1, np.float32), 5)
+    with pytest.raises(ValueError, match="length"):
+        _core.encode_spherical(x, found)
+    with pytest.raises(ValueError, match="length"):
+        _core.add_spherical(found, 0, x, 1.0)
+    raw = _core.SphericalBlocks(np.zeros(2, np.uint64), np.array([1, -1], np.float32), 6)
+    with pytest.raises(ValueError, match="message"):
+        _core.add_spherical(raw, 0, x, 1.0)
+    assert (x == 1).all()
 
 
 # The law of the points. Five standard deviations: a true law fails one check in two million.

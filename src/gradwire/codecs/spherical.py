@@ -105,10 +105,10 @@ class Spherical(Codec):
         pair_limit = 256
         while pair_limit < min(32 * draws, 2.0**39):
             pair_limit *= 2
-        index, gain = kernels.spherical_search(x, m, float(self.alpha), seed, pair_limit)
+        found = kernels.spherical_search(x, m, float(self.alpha), seed, pair_limit)
         writer.varint(self.block or automatic_block(self.alpha))
         writer.varint(seed)
-        for piece in kernels.encode_spherical(x, index, gain):
+        for piece in kernels.encode_spherical(x, found):
             writer.raw(piece)
 
     @staticmethod
@@ -118,11 +118,10 @@ class Spherical(Codec):
             reader.end()
             return
         seed = reader.varint()
-        index, gain, values, used = kernels.decode_spherical(reader.data[reader.position :], n, -(-n // block))
+        found, used = kernels.decode_spherical(reader.data[reader.position :], n, -(-n // block))
         reader.take(used)
         reader.end()
-        kernels.spherical_points(seed, index, gain, values)
-        kernels.add_dense(out, values, weight)
+        kernels.add_spherical(found, seed, out, weight)
 
     def guarantee(self, n: int) -> Guarantee:
         self.check(n)
@@ -141,8 +140,9 @@ class Spherical(Codec):
         m = -(-reader.n // block)
         described: dict[str, Any] = {"block": block, "blocks": m, "seed": reader.varint()}
         start = reader.data[reader.position :]
-        index, gain, _, used = kernels.decode_spherical(start, reader.n, m)
-        r, searched = start[0] & 31, index[gain > 0]
+        found, used = kernels.decode_spherical(start, reader.n, m)
+        gain = found.gain
+        r, searched = start[0] & 31, found.index[gain > 0]
         quotients = searched >> np.uint64(r)
         index_bits = int(np.where(quotients < ESCAPE[0], quotients + np.uint64(1 + r), np.uint64(sum(ESCAPE))).sum())
         return described | {

@@ -19,14 +19,12 @@ from gradwire.kernels.coding import (
     decode_contextual,
     decode_indices,
     decode_integers,
-    decode_spherical,
     decode_tables,
     dither_contexts,
     encode_contextual,
     encode_indices,
     encode_integers,
     encode_level_numbers,
-    encode_spherical,
     fit_tables,
     normalise_tables,
 )
@@ -54,6 +52,12 @@ from gradwire.kernels.fused import (
     signs,
 )
 from gradwire.kernels.rounded import Rounded
+from gradwire.kernels.spherical import (
+    add_spherical,
+    decode_spherical,
+    encode_spherical,
+    spherical_search,
+)
 from gradwire.kernels.threads import get_threads, limit_threads, set_threads
 from gradwire.kernels.vectors import (
     add_dequantised,
@@ -81,6 +85,7 @@ __all__ = [
     "add_levels",
     "add_signs",
     "add_sparse",
+    "add_spherical",
     "add_table",
     "add_table_levels",
     "backend",
@@ -133,7 +138,6 @@ __all__ = [
     "seal",
     "set_threads",
     "signs",
-    "spherical_points",
     "spherical_search",
     "subset",
     "subset_values",
@@ -323,17 +327,3 @@ def add_floats(data: Bytes, out: Vector, format: int, exponent: int, weight: flo
 def add_sparse(out: Vector, indices: Words, values: Floats, weight: float) -> None:
     """out[indices] ← out[indices] + weight·values for distinct indices below len(out)."""
     backends.of(out).add_sparse(out, indices, values, weight)
-
-
-def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs | Words, Floats]:
-    """For each of m blocks of x the number of the first point that approximates it within α, and its gain.
-
-    The gain is 0 for a block of zeros and −1 for one that is to be sent as it is: uint64 (m,), or uint32 where that is
-    enough for 2·pair_limit points; float32 (m,).
-    """
-    return backends.active.spherical_search(x, m, alpha, seed, pair_limit)
-
-
-def spherical_points(seed: int, index: Longs, gain: Floats, out: Floats) -> None:
-    """Writes the values of the blocks with a positive gain to out."""
-    backends.active.spherical_points(seed, index, gain, out)

@@ -1,4 +1,4 @@
-"""The sections of the wire format: numbers, indices and blocks of points to bytes and back, on the host."""
+"""The sections of the wire format: numbers and indices to bytes and back, on the host."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,14 +11,12 @@ __all__ = [
     "decode_contextual",
     "decode_indices",
     "decode_integers",
-    "decode_spherical",
     "decode_tables",
     "dither_contexts",
     "encode_contextual",
     "encode_indices",
     "encode_integers",
     "encode_level_numbers",
-    "encode_spherical",
     "fit_tables",
     "normalise_tables",
 ]
@@ -99,17 +97,3 @@ def encode_contextual(v: Words, contexts: Contexts, tables: Tables) -> bytes:
 def decode_contextual(data: Bytes, contexts: Contexts, tables: Tables) -> tuple[Words, int]:
     """As many numbers as contexts from the front of data, and the bytes used."""
     return backends.active.decode_contextual(data, contexts, tables)
-
-
-def encode_spherical(x: Floats, index: Longs | Words, gain: Floats) -> list[Bytes]:
-    """The payload of Spherical behind its seed, in pieces; at least one gain is not 0."""
-    return backends.active.encode_spherical(x, index, gain)
-
-
-def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats, int]:
-    """Points (m,), gains (m,), values (n,), and the bytes used.
-
-    Values are those of the blocks that were sent as they are, and of those of zeros; what the others hold, which
-    :func:`gradwire.kernels.spherical_points` makes, is not defined.
-    """
-    return backends.active.decode_spherical(data, n, m)

@@ -39,7 +39,7 @@ from gradwire.kernels.reference.random import (
 )
 from gradwire.kernels.reference.select import take_top, top, top_entries
 from gradwire.kernels.reference.signs import add_signs, pack_signs
-from gradwire.kernels.reference.spherical import spherical_points, spherical_search
+from gradwire.kernels.reference.spherical import SphericalBlocks, add_spherical, spherical_search, spherical_values
 from gradwire.kernels.reference.spherical_code import decode_spherical, encode_spherical
 from gradwire.kernels.reference.spreading import add_frames, encode_coefficients
 from gradwire.kernels.reference.threshold import reaching_entries
@@ -58,6 +58,7 @@ from gradwire.kernels.reference.values import (
 )
 
 __all__ = [
+    "SphericalBlocks",
     "add_bucket_levels",
     "add_dense",
     "add_dithered",
@@ -66,6 +67,7 @@ __all__ = [
     "add_levels",
     "add_signs",
     "add_sparse",
+    "add_spherical",
     "add_table_levels",
     "bucket_squares",
     "child_seed",
@@ -112,8 +114,8 @@ __all__ = [
     "represent",
     "round_natural",
     "seal",
-    "spherical_points",
     "spherical_search",
+    "spherical_values",
     "subset",
     "subset_values",
     "sum_abs",

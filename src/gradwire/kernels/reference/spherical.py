@@ -1,12 +1,15 @@
 """Spherical Compression (docs/wire-format.md, 7.12): random points of a sphere, and the search for one near a block."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import numpy.typing as npt
 
 from gradwire.errors import ParameterError
 from gradwire.kernels.reference.random import philox, philox_words
+from gradwire.kernels.reference.values import add_dense
 
-__all__ = ["block_bounds", "spherical_points", "spherical_search"]
+__all__ = ["SphericalBlocks", "add_spherical", "block_bounds", "spherical_search", "spherical_values"]
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -30,6 +33,17 @@ MARGIN = 1.0 - 2.0**-40
 
 LARGEST = np.finfo(np.float32).max
 TILE = 256  # pairs tested at a time; has no influence on what is found
+
+
+@dataclass(frozen=True)
+class SphericalBlocks:
+    """What the m blocks of a vector of n entries are sent as."""
+
+    index: Longs  # (m,), the point of each, below 2^40; 0 where nothing was searched
+    gain: Floats  # (m,): 0 for a block of zeros, −1 for one that is sent as it is
+    n: int
+    raw: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
+    """Entries of the blocks that a message sends as they are."""
 
 
 def block_bounds(n: int, m: int) -> npt.NDArray[np.int64]:
@@ -101,15 +115,19 @@ def flips(seed: int, first: int, count: int, d: int) -> npt.NDArray[np.bool_]:
     return bits.reshape(count, LONGEST)[:, :d].astype(np.bool_)
 
 
-def spherical_points(seed: int, index: Longs, gain: Floats, out: Floats) -> None:
-    """Writes the values of all searched blocks (gain > 0) to out; leaves those of the others.
+def spherical_values(found: SphericalBlocks, seed: int, out: Floats) -> None:
+    """Writes the values of all blocks, as they came with a message, to out.
 
     Args:
+        found: of decode_spherical.
         seed: of the message.
-        index: uint64 (m,), the point of each block, below 2^40.
-        gain: float32 (m,), positive where a block was searched.
         out: float32 (n,).
     """
+    index, gain, raw = found.index, found.gain, found.raw
+    out[:] = 0
+    short, longer = divmod(len(out), len(gain))
+    lengths = np.where(np.arange(len(gain)) < longer, short + 1, short)
+    out[np.repeat(gain == RAW, lengths)] = raw
     for first, begin, d, count in _groups(len(out), len(index)):
         chosen = np.flatnonzero(gain[first : first + count] > 0)
         points = pair_points(seed, index[first + chosen] >> np.uint64(1), d)
@@ -117,6 +135,13 @@ def spherical_points(seed: int, index: Longs, gain: Floats, out: Floats) -> None
         values = _scaled(points, gain[first + chosen])
         turned = flips(seed, first, count, d)[chosen] ^ negative[:, None]
         out[begin : begin + count * d].reshape(count, d)[chosen] = np.where(turned, -values, values)
+
+
+def add_spherical(found: SphericalBlocks, seed: int, out: Floats, weight: float) -> None:
+    """out ← out + weight·values."""
+    values = np.empty_like(out)
+    spherical_values(found, seed, values)
+    add_dense(out, values, weight)
 
 
 def _scaled(points: Floats, gain: Floats) -> Floats:
@@ -132,7 +157,7 @@ def _groups(n: int, m: int) -> list[tuple[int, int, int, int]]:
     return [group for group in groups if group[3]]
 
 
-def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> tuple[Longs, Floats]:
+def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int) -> SphericalBlocks:
     """For each block the first point that approximates it within α, and the gain to scale it by.
 
     Definition: section 7.12 of docs/wire-format.md, "the encoder".
@@ -143,10 +168,6 @@ def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int
         alpha: α, 2^−12 … 0.999.
         seed: of the message.
         pair_limit: pairs that are tried for a block; it is sent as it is when none serves.
-
-    Returns:
-        index uint64 (m,), 0 where nothing was searched; gain float32 (m,): 0 for a block of zeros, −1 for one that is
-        sent as it is.
     """
     if not 0 < m <= len(x) <= m * LONGEST:
         raise ParameterError(f"{len(x)} entries do not make {m} blocks of 1 … {LONGEST} entries")
@@ -156,7 +177,7 @@ def spherical_search(x: Floats, m: int, alpha: float, seed: int, pair_limit: int
         turned = np.where(flips(seed, first, count, d), -blocks, blocks)
         found = _search_group(turned, alpha, seed, pair_limit)
         index[first : first + count], gain[first : first + count] = found
-    return index, gain
+    return SphericalBlocks(index, gain, len(x))
 
 
 def _search_group(x: Floats, alpha: float, seed: int, pair_limit: int) -> tuple[Longs, Floats]:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from gradwire.errors import MessageError
 from gradwire.kernels.reference.integers import decode_integers, encode_integers, pack_fields, unzigzag, zigzag
-from gradwire.kernels.reference.spherical import RAW, block_bounds
+from gradwire.kernels.reference.spherical import RAW, SphericalBlocks, block_bounds
 
 __all__ = ["decode_spherical", "encode_spherical"]
 
@@ -25,11 +25,14 @@ SECTION_LEAST = 256
 """Blocks from which a section of norms is tried."""
 
 
-def encode_spherical(x: Floats, index: Longs, gain: Floats) -> list[Bytes]:
+def encode_spherical(x: Floats, found: SphericalBlocks) -> list[Bytes]:
     """The payload of section 7.12 behind the seed, in pieces; at least one gain is not 0.
 
-    Shapes: x float32 (n,); index uint64 (m,); gain float32 (m,), as spherical_search gives them.
+    Args:
+        x: float32 (n,).
+        found: the blocks that spherical_search found in it.
     """
+    index, gain = found.index, found.gain
     there = np.flatnonzero(gain != 0)
     index, raw = index[there], gain[there] == RAW
     patterns = np.where(raw, 0, gain[there].view(np.uint32)).astype(np.int64)
@@ -122,8 +125,8 @@ class _Codes:
         return pack_fields(values, widths)
 
 
-def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats, int]:
-    """What encode_spherical wrote: index (m,), gain (m,), the values of blocks sent as they are (n,), bytes used.
+def decode_spherical(data: Bytes, n: int, m: int) -> tuple[SphericalBlocks, int]:
+    """What encode_spherical wrote, and the bytes used.
 
     Raises:
         MessageError: the bytes end too early or are not what section 7.12 of docs/wire-format.md allows.
@@ -145,7 +148,8 @@ def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats
         norms, size = decode_integers(data[used:], len(there))
         used += size
     bits = _Bits(data[used:])
-    bounds, values = block_bounds(n, m), np.zeros(n, np.float32)
+    lengths = np.diff(block_bounds(n, m)).tolist()
+    patterns: list[int] = []  # of raw entries
     state, r = 16 * base, head & 31
     for row, block in enumerate(there):
         v = int(norms[row]) if head & SECTIONED else bits.gamma()
@@ -159,8 +163,7 @@ def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats
         if level == RAW_LEVEL:
             if v != 3:
                 raise MessageError("the message has a norm for a block that is sent as it is")
-            begin, end = bounds[block], bounds[block + 1]
-            values[begin:end] = np.array([bits.take(32) for _ in range(begin, end)], np.uint32).view(np.float32)
+            patterns += [bits.take(32) for _ in range(lengths[block])]
             gain[block] = RAW
             continue
         exponent = (state >> 4) + int(unzigzag(np.array([v >> 2], np.uint32))[0])
@@ -174,9 +177,10 @@ def decode_spherical(data: Bytes, n: int, m: int) -> tuple[Longs, Floats, Floats
         gain[block] = np.uint32(pattern).view(np.float32)
         q = bits.zeros(QUOTIENT_LIMIT)
         index[block] = q << r | bits.take(r) if q < QUOTIENT_LIMIT else bits.take(INDEX_BITS)
-    if not np.isfinite(values).all():
+    raw = np.array(patterns, np.uint32).view(np.float32)
+    if not np.isfinite(raw).all():
         raise MessageError("the message holds NaN or infinity")
-    return index, gain, values, used + bits.end()
+    return SphericalBlocks(index, gain, n, raw), used + bits.end()
 
 
 class _Bits:
