@@ -52,6 +52,43 @@ nb::list encode_coefficients(FloatsIn p, FloatsIn magnitudes, unsigned log2n, un
 using IndexRows = nb::ndarray<const std::uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using FloatRows = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+struct FrameChunks {
+    std::size_t count, length;  // of chunks, and of the entries of each
+    unsigned log2n;
+    const std::uint32_t *chosen, *positions;
+    const float *signs, *steps;
+    unsigned levels;
+    float power, weight;
+};
+
+// Number has room for every level.
+template <class Number>
+void add_checked(const std::vector<gradwire::Block>& blocks, const FrameChunks& chunks, float* out, std::size_t n) {
+    using namespace gradwire;
+    const std::size_t count = chunks.count << chunks.log2n;
+    const Spare memory(sizeof(Number) * count);
+    auto* const numbers = reinterpret_cast<Number*>(memory.data());
+    in_parallel(blocks.size(), count, [&](std::size_t b) {
+        const std::size_t size = blocks[b].size;
+        const Spare tokens(size), wide(sizeof(std::uint32_t) * size);
+        auto* const v = reinterpret_cast<std::uint32_t*>(wide.data());
+        decode_numbers(blocks[b], tokens.data(), v);
+        std::uint32_t top = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+            top = std::max(top, v[i]);
+            numbers[b * block_length + i] = static_cast<Number>(v[i]);
+        }
+        if (top >= chunks.levels)
+            throw MessageError("the message has a level beyond its " + std::to_string(chunks.levels));
+    });
+    in_parallel_rows(chunks.count, count, [&](std::size_t j) {
+        const std::size_t of = chunks.chosen[j] * chunks.length, begin = j * chunks.length;
+        const Frame frame{chunks.positions + of, chunks.signs + of, chunks.length, chunks.log2n};
+        const FrameSum sum{static_cast<float>(chunks.levels - 1), chunks.steps[j], chunks.power, chunks.weight};
+        add_chunk(numbers + (j << chunks.log2n), frame, sum, out + begin, std::min(chunks.length, n - begin));
+    });
+}
+
 // Adds what the numbers of an integers section that fills data stand for. Each chunk has a number in `chosen`, that of its
 // row in positions and signs. Everything is read and checked before anything is added.
 void add_frames(BytesIn data, FloatsOut out, unsigned levels, unsigned log2n, WordsIn chosen, IndexRows positions,
@@ -73,26 +110,10 @@ void add_frames(BytesIn data, FloatsOut out, unsigned levels, unsigned log2n, Wo
         blocks.push_back(read_block(reader, std::min(block_length, count - first)));
     if (reader.left() != 0)
         throw MessageError("the message has " + std::to_string(reader.left()) + " bytes too many");
-    const Spare memory(sizeof(std::uint16_t) * count);
-    auto* const numbers = reinterpret_cast<std::uint16_t*>(memory.data());
-    in_parallel(blocks.size(), count, [&](std::size_t b) {
-        const std::size_t size = blocks[b].size;
-        const Spare tokens(size), wide(sizeof(std::uint32_t) * size);
-        auto* const v = reinterpret_cast<std::uint32_t*>(wide.data());
-        decode_numbers(blocks[b], tokens.data(), v);
-        std::uint32_t top = 0;
-        for (std::size_t i = 0; i < size; ++i) {
-            top = std::max(top, v[i]);
-            numbers[b * block_length + i] = static_cast<std::uint16_t>(v[i]);
-        }
-        if (top >= levels) throw MessageError("the message has a level beyond its " + std::to_string(levels));
-    });
-    in_parallel_rows(chunks, count, [&](std::size_t j) {
-        const std::size_t of = chosen.data()[j] * length, begin = j * length;
-        const Frame frame{positions.data() + of, signs.data() + of, length, log2n};
-        add_chunk(numbers + (j << log2n), frame, {static_cast<float>(levels - 1), steps.data()[j], power, weight},
-                  out.data() + begin, std::min(length, n - begin));
-    });
+    const FrameChunks task{chunks, length, log2n, chosen.data(), positions.data(), signs.data(), steps.data(), levels,
+                           power, weight};
+    const auto add = levels <= 256 ? &add_checked<std::uint8_t> : &add_checked<std::uint16_t>;
+    add(blocks, task, out.data(), n);
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ std::size_t encode_coefficient_block(const Coefficients& coefficients, std::size
     return writer.finish().size;
 }
 
-void add_chunk(const std::uint16_t* numbers, const Frame& frame, const FrameSum& sum, float* out,
-               std::size_t count) noexcept {
+template <class Number>
+void add_chunk(const Number* numbers, const Frame& frame, const FrameSum& sum, float* out, std::size_t count) noexcept {
     const std::size_t n = std::size_t{1} << frame.log2n;
     float row[std::size_t{1} << kashin_longest], values[std::size_t{1} << kashin_longest];
     // Integers below 2^24 all the way: the transform is exact.
@@ -49,5 +49,8 @@ void add_chunk(const std::uint16_t* numbers, const Frame& frame, const FrameSum&
     for (std::size_t i = 0; i < count; ++i) values[i] = row[frame.positions[i]] * frame.signs[i] * sum.step;
     quantise_kernels().add_scaled(out, values, count, sum.power, sum.weight);
 }
+
+template void add_chunk(const std::uint8_t*, const Frame&, const FrameSum&, float*, std::size_t) noexcept;
+template void add_chunk(const std::uint16_t*, const Frame&, const FrameSum&, float*, std::size_t) noexcept;
 
 }  // namespace gradwire

@@ -24,8 +24,9 @@ struct FrameSum {
     float step, power, weight;
 };
 
-// out += weight · (the entries of one chunk), saturating: numbers are its 2^frame.log2n, count its entries.
-void add_chunk(const std::uint16_t* numbers, const Frame& frame, const FrameSum& sum, float* out,
-               std::size_t count) noexcept;
+// out += weight · (the entries of one chunk), saturating: numbers are its 2^frame.log2n, count its entries. Number is
+// std::uint8_t or std::uint16_t: there are more of them than entries.
+template <class Number>
+void add_chunk(const Number* numbers, const Frame& frame, const FrameSum& sum, float* out, std::size_t count) noexcept;
 
 }  // namespace gradwire

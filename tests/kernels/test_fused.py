@@ -105,7 +105,7 @@ def test_dithered(level, n):
 
 
 @pytest.mark.parametrize("log2n", [1, 5, 12])
-@pytest.mark.parametrize("levels", [2, 3, 16, 400, 4096])
+@pytest.mark.parametrize("levels", [2, 3, 16, 256, 257, 4096])
 def test_coefficients(level, log2n, levels):
     g, chunks, order = np.random.default_rng(log2n), 5, 1 << log2n
     p = g.uniform(-1, 1, (chunks, order)).astype(np.float32)
