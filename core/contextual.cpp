@@ -5,6 +5,7 @@
 
 #include "contextual_lanes.hpp"
 #include "dispatch.hpp"
+#include "rans_words.hpp"
 
 namespace gradwire {
 namespace {
@@ -54,60 +55,17 @@ bool any_symbols(const std::uint32_t* v, const std::uint8_t* contexts, std::size
     return true;
 }
 
-template <unsigned lanes>
-std::uint16_t* encode_groups_portable(const std::uint16_t* symbols, std::size_t groups, const ContextEncodeTable& table,
-                                      std::uint32_t* states, std::uint16_t* stack) {
-    std::uint32_t x[lanes];
-    std::copy(states, states + lanes, x);
-    for (std::size_t g = groups; g-- > 0;) {
-        const std::uint16_t* group = symbols + g * lanes;
-        for (unsigned lane = lanes; lane-- > 0;) stack = encode_step(x[lane], table.step[group[lane]], stack);
-    }
-    std::copy(x, x + lanes, states);
-    return stack;
-}
-
-template <unsigned lanes>
-std::size_t decode_groups_portable(std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t groups,
-                                   const ContextDecodeTable& table, std::uint32_t* states, const std::uint8_t*& words,
-                                   const std::uint8_t* last, std::uint32_t& all) {
-    std::uint32_t x[lanes];
-    std::copy(states, states + lanes, x);
-    const std::uint8_t* next = words;
-    std::uint32_t seen = 0;
-    std::size_t g = 0;
-    for (; g < groups && next <= last; ++g) {
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-            std::uint32_t y = x[lane];
-            const std::uint32_t token = decode_step(y, contexts[g * lanes + lane], table);
-            tokens[g * lanes + lane] = token;
-            seen |= token;
-            const std::uint32_t low = y < lowest_state;
-            // No branch: which lane needs a word is as good as random.
-            x[lane] = y << (low * 16) | (load<std::uint16_t>(next) & (0u - low));
-            next += 2 * low;
-        }
-    }
-    std::copy(x, x + lanes, states);
-    words = next;
-    all |= seen;
-    return g;
-}
-
 EncodeContextGroups encoder(unsigned lanes) noexcept {
 #if defined(__x86_64__)
     if (lanes >= 16 && simd() == Simd::avx512) return encode_context_groups_avx512(lanes);
     if (lanes >= 16 && simd() == Simd::avx2) return encode_context_groups_avx2(lanes);
 #endif
-    switch (lanes) {
-        case 1: return encode_groups_portable<1>;
-        case 2: return encode_groups_portable<2>;
-        case 4: return encode_groups_portable<4>;
-        case 8: return encode_groups_portable<8>;
-        case 16: return encode_groups_portable<16>;
-        case 32: return encode_groups_portable<32>;
-        default: return encode_groups_portable<64>;
-    }
+    return with_lanes(lanes, []<unsigned count>(Lanes<count>) -> EncodeContextGroups {
+        return [](const std::uint16_t* symbols, std::size_t groups, const ContextEncodeTable& table,
+                  std::uint32_t* states, std::uint16_t* stack) {
+            return encode_groups_portable<count>(symbols, groups, table.step, states, stack);
+        };
+    });
 }
 
 DecodeContextGroups decoder(unsigned lanes) noexcept {
@@ -115,15 +73,19 @@ DecodeContextGroups decoder(unsigned lanes) noexcept {
     if (lanes >= 16 && simd() == Simd::avx512) return decode_context_groups_avx512(lanes);
     if (lanes >= 16 && simd() == Simd::avx2) return decode_context_groups_avx2(lanes);
 #endif
-    switch (lanes) {
-        case 1: return decode_groups_portable<1>;
-        case 2: return decode_groups_portable<2>;
-        case 4: return decode_groups_portable<4>;
-        case 8: return decode_groups_portable<8>;
-        case 16: return decode_groups_portable<16>;
-        case 32: return decode_groups_portable<32>;
-        default: return decode_groups_portable<64>;
-    }
+    return with_lanes(lanes, []<unsigned count>(Lanes<count>) -> DecodeContextGroups {
+        return [](std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t groups,
+                  const ContextDecodeTable& table, std::uint32_t* states, const std::uint8_t*& words,
+                  const std::uint8_t* last, std::uint32_t& all) {
+            std::uint32_t seen = 0;
+            const auto decode = [&](std::size_t j, std::uint32_t& y) {
+                seen |= tokens[j] = decode_step(y, table.of(contexts[j]));
+            };
+            const std::size_t done = decode_groups_portable<count>(groups, states, words, last, decode);
+            all |= seen;
+            return done;
+        };
+    });
 }
 
 // Lanes follow from what the numbers cost. In long blocks a part of them tells.
@@ -137,10 +99,7 @@ unsigned lanes_log2(const std::uint16_t* symbols, std::size_t m, const std::uint
     std::uint64_t cost = 0;  // in 256ths of a bit
     for (unsigned symbol = 0; symbol < symbol_limit; ++symbol) {
         if (counts[symbol] == 0) continue;
-        const std::uint32_t f = frequency(frequencies, symbol >> 8, symbol & 0xFF);
-        const auto whole = static_cast<unsigned>(std::bit_width(f)) - 1;
-        const std::uint32_t log2 = 256 * whole + ((256 * f) >> whole) - 256;
-        cost += std::uint64_t{counts[symbol]} * (256 * scale_log2 - log2);
+        cost += std::uint64_t{counts[symbol]} * token_cost(frequency(frequencies, symbol >> 8, symbol & 0xFF));
     }
     const std::uint64_t bits = (cost << shift) >> 8;
     unsigned result = 0;
@@ -163,43 +122,15 @@ std::size_t rans_encode(const std::uint16_t* symbols, std::size_t m, const Conte
 std::uint32_t rans_decode(std::uint32_t* tokens, const std::uint8_t* contexts, std::size_t m,
                           const ContextDecodeTable& table, unsigned lanes, const std::uint8_t* states,
                           const std::uint8_t* words, std::size_t word_count) {
-    std::uint32_t x[most_lanes];
-    std::memcpy(x, states, 4 * std::size_t{lanes});
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (x[lane] < lowest_state) throw MessageError("the message has a lane state below 2^16");
-
+    BlockWords block(states, lanes, words, word_count);
     std::uint32_t all = 0;
-    const std::size_t groups = m / lanes;
-    const DecodeContextGroups decode = decoder(lanes);
-    const std::uint8_t* end = words + 2 * word_count;
-    std::size_t done = 0;
-    if (word_count >= lanes) done = decode(tokens, contexts, groups, table, x, words, end - 2 * lanes, all);
-
-    // Fewer words are left than a group may take: copied to where zeros follow, it need not look for their end.
-    std::uint8_t rest[4 * most_lanes] = {};
-    if (done < groups) {
-        const auto size = static_cast<std::size_t>(end - words);
-        std::memcpy(rest, words, size);
-        words = rest;
-        end = rest + size;
-        done += decode(tokens + done * lanes, contexts + done * lanes, groups - done, table, x, words, end, all);
-    }
-    bool enough = done == groups && words <= end;
-    for (std::size_t j = groups * lanes; enough && j < m; ++j) {
-        std::uint32_t& state = x[j - groups * lanes];
-        tokens[j] = decode_step(state, contexts[j], table);
-        all |= tokens[j];
-        if (state >= lowest_state) continue;
-        enough = words < end;
-        if (!enough) break;
-        state = state << 16 | load<std::uint16_t>(words);
-        words += 2;
-    }
-    if (!enough) throw MessageError("the message has a block with too few words");
-    if (words != end) throw MessageError("the message has a block with words left over");
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (x[lane] != lowest_state)
-            throw MessageError("the message has a block whose lanes do not end in the state 2^16");
+    const DecodeContextGroups groups = decoder(lanes);
+    block.decode(
+        m,
+        [&](std::size_t first, std::size_t count, const std::uint8_t* last) {
+            return groups(tokens + first, contexts + first, count, table, block.x, block.words, last, all);
+        },
+        [&](std::size_t j, std::uint32_t& state) { all |= tokens[j] = decode_step(state, table.of(contexts[j])); });
     return all;
 }
 
@@ -243,13 +174,9 @@ void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, Contex
         for (unsigned s = 0; s < context_tokens; ++s) {
             const std::uint32_t f = of[s];
             if (f == 0) continue;
-            // As make_encode_table. f = 4096 fits in as well: that step leaves the state as it is.
-            table.step[c << 8 | s] =
-                f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
-                       : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
-                                           static_cast<std::uint16_t>(scale - f)};
-            const auto inverse = static_cast<float>((1.0 - 0x1p-21) / f);
-            table.pair[c << 8 | s] = std::uint64_t{start << 16 | f} << 32 | load<std::uint32_t>(&inverse);
+            // f = 4096 fits in as well: that step leaves the state as it is.
+            table.step[c << 8 | s] = step_of(start, f);
+            table.pair[c << 8 | s] = pair_of(start << 16 | f, below_inverse(f));
             start += f;
         }
         const auto plain = static_cast<std::uint8_t>(std::find(of, of + plain_limit, 0) - of);
@@ -260,11 +187,7 @@ void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, Contex
 void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, ContextDecodeTable& table) noexcept {
     table.frequencies = frequencies;
     std::uint32_t* slot = table.slot;
-    for (unsigned c = 0; c < tables; ++c)
-        for (unsigned s = 0; s < context_tokens; ++s) {
-            const std::uint32_t f = frequencies[c * context_tokens + s];
-            for (std::uint32_t i = 0; i < f; ++i) *slot++ = s | (f - 1) << 8 | i << 20;
-        }
+    for (unsigned c = 0; c < tables; ++c) slot = fill_slots(frequencies + c * context_tokens, context_tokens, slot);
 }
 
 ContextBlockWriter::ContextBlockWriter(const ContextEncodeTable& table, const ContextScratch& scratch) noexcept

@@ -29,6 +29,7 @@ void fill_encode_table(const std::uint16_t* frequencies, unsigned tables, Contex
 // A slot's entry, at context << 12 | slot, is that of DecodeTable.
 struct ContextDecodeTable {
     alignas(64) std::uint32_t slot[most_contexts * scale];
+    const std::uint32_t* of(unsigned context) const noexcept { return slot + (std::size_t{context} << scale_log2); }
     const std::uint16_t* frequencies;
 };
 void fill_decode_table(const std::uint16_t* frequencies, unsigned tables, ContextDecodeTable& table) noexcept;

@@ -1,9 +1,6 @@
-// Integers in context on groups of 16, 32 or 64 lanes, 16 a register. AVX-512 with VBMI2; see rans_avx512.cpp.
-// GCC 12 warns of what its own header leaves undefined on purpose.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-
+// Integers in context on groups of 16, 32 or 64 lanes, 16 a register. AVX-512 with VBMI2.
 #include "contextual_lanes.hpp"
+#include "rans_step_avx512.hpp"
 
 namespace gradwire {
 namespace {
@@ -21,63 +18,22 @@ GRADWIRE_INLINE __m512i eight(const std::uint64_t* pair, const std::uint16_t* at
     return _mm512_inserti64x4(_mm512_castsi256_si512(first), second, 1);
 }
 
-// Lanes are held in descending order: see rans_avx512.cpp.
 template <unsigned registers>
 std::uint16_t* encode_groups(const std::uint16_t* symbols, std::size_t groups, const ContextEncodeTable& table,
                              std::uint32_t* states, std::uint16_t* stack) {
     constexpr unsigned lanes = 16 * registers;
-    alignas(64) std::uint32_t descending[lanes];
-    for (unsigned lane = 0; lane < lanes; ++lane) descending[lane] = states[lanes - 1 - lane];
     alignas(64) std::uint32_t evens[16], odds[16];
     for (unsigned i = 0; i < 16; ++i) evens[i] = 2 * i, odds[i] = 2 * i + 1;
-    __m512i x[registers];
-    for (unsigned r = 0; r < registers; ++r) x[r] = _mm512_load_si512(descending + 16 * r);
     const __m512i even = _mm512_load_si512(evens), odd = _mm512_load_si512(odds);
-    const __m512i low16 = _mm512_set1_epi32(0xFFFF);
-    const __m512i whole = _mm512_set1_epi32(scale);
-
-    for (std::size_t g = groups; g-- > 0;) {
-        const std::uint16_t* at = symbols + g * lanes;
+    const auto* const soon = reinterpret_cast<const std::uint8_t*>(stack);
+    return avx512::encode<registers, true>(groups, states, stack, soon, [&](std::size_t g, avx512::Entries* entries) {
 #pragma GCC unroll 4
         for (unsigned r = 0; r < registers; ++r) {
-            const std::uint16_t* group = at + lanes - 16 * (r + 1);
-            const __m512i last = eight(table.pair, group + 8), first = eight(table.pair, group);
-            const __m512 inverse = _mm512_castsi512_ps(_mm512_permutex2var_epi32(last, even, first));
-            const __m512i start_frequency = _mm512_permutex2var_epi32(last, odd, first);
-            const __m512i f = _mm512_and_si512(start_frequency, low16);
-            const __m512i start = _mm512_srli_epi32(start_frequency, 16);
-
-            const __mmask16 full = _mm512_cmpge_epu32_mask(_mm512_srli_epi32(x[r], 20), f);
-            const __m256i words = _mm256_maskz_compress_epi16(full, _mm512_cvtepi32_epi16(x[r]));
-            _mm256_storeu_si256(reinterpret_cast<__m256i*>(stack), words);
-            stack += _mm_popcnt_u32(full);
-            const __m512i y = _mm512_mask_srli_epi32(x[r], full, x[r], 16);
-            // Too small by 0 or 1 (see make_encode_table): the remainder tells.
-            const __m512i quotient = _mm512_cvttps_epu32(_mm512_mul_ps(_mm512_cvtepu32_ps(y), inverse));
-            const __m512i remainder = _mm512_sub_epi32(y, _mm512_mullo_epi32(quotient, f));
-            const __mmask16 short_by_one = _mm512_cmpge_epu32_mask(remainder, f);
-            const __m512i next =
-                _mm512_add_epi32(_mm512_add_epi32(remainder, start), _mm512_slli_epi32(quotient, scale_log2));
-            x[r] = _mm512_mask_add_epi32(next, short_by_one, next, _mm512_sub_epi32(whole, f));
+            const std::uint16_t* const at = symbols + g * lanes + lanes - 16 * (r + 1);
+            const __m512i last = eight(table.pair, at + 8), first = eight(table.pair, at);
+            entries[r] = {_mm512_permutex2var_epi32(last, even, first), _mm512_permutex2var_epi32(last, odd, first)};
         }
-    }
-    for (unsigned r = 0; r < registers; ++r) _mm512_store_si512(descending + 16 * r, x[r]);
-    for (unsigned lane = 0; lane < lanes; ++lane) states[lane] = descending[lanes - 1 - lane];
-    return stack;
-}
-
-// What gather does, at 1.6 times its speed on AMD's Zen 5.
-GRADWIRE_INLINE __m512i look_up(const std::uint32_t* table, __m512i slots) noexcept {
-    const auto four = [&](__m128i s) {
-        const auto low = static_cast<std::uint64_t>(_mm_cvtsi128_si64(s));
-        const auto high = static_cast<std::uint64_t>(_mm_extract_epi64(s, 1));
-        return _mm_setr_epi32(static_cast<int>(table[low & 0xFFFF]), static_cast<int>(table[low >> 32]),
-                              static_cast<int>(table[high & 0xFFFF]), static_cast<int>(table[high >> 32]));
-    };
-    const __m256i lower = _mm512_castsi512_si256(slots), upper = _mm512_extracti64x4_epi64(slots, 1);
-    const __m256i a = _mm256_set_m128i(four(_mm256_extracti128_si256(lower, 1)), four(_mm256_castsi256_si128(lower)));
-    const __m256i b = _mm256_set_m128i(four(_mm256_extracti128_si256(upper, 1)), four(_mm256_castsi256_si128(upper)));
-    return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1);
+    });
 }
 
 template <unsigned registers>
@@ -86,10 +42,6 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
                           const std::uint8_t* last, std::uint32_t& all) {
     __m512i x[registers];
     for (unsigned r = 0; r < registers; ++r) x[r] = _mm512_loadu_si512(states + 16 * r);
-    const __m512i slot_mask = _mm512_set1_epi32(scale - 1);
-    const __m512i token_mask = _mm512_set1_epi32(0xFF);
-    const __m512i one = _mm512_set1_epi32(1);
-    const __m512i lowest = _mm512_set1_epi32(lowest_state);
     __m512i seen = _mm512_setzero_si512();
     const std::uint8_t* next = words;
     std::size_t g = 0;
@@ -98,19 +50,13 @@ std::size_t decode_groups(std::uint32_t* tokens, const std::uint8_t* contexts, s
         for (unsigned r = 0; r < registers; ++r) {
             const __m512i context =
                 _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(contexts + 16 * r)));
-            const __m512i slot =
-                _mm512_or_si512(_mm512_slli_epi32(context, scale_log2), _mm512_and_si512(x[r], slot_mask));
-            const __m512i entry = look_up(table.slot, slot);
-            const __m512i token = _mm512_and_si512(entry, token_mask);
+            const __m512i slot = _mm512_or_si512(_mm512_slli_epi32(context, scale_log2),
+                                                 _mm512_and_si512(x[r], _mm512_set1_epi32(scale - 1)));
+            const __m512i entry = avx512::look_up(table.slot, slot);
+            const __m512i token = _mm512_and_si512(entry, _mm512_set1_epi32(0xFF));
             seen = _mm512_or_si512(seen, token);
             _mm512_storeu_si512(tokens + 16 * r, token);
-            const __m512i f = _mm512_add_epi32(_mm512_and_si512(_mm512_srli_epi32(entry, 8), slot_mask), one);
-            const __m512i y = _mm512_add_epi32(_mm512_mullo_epi32(f, _mm512_srli_epi32(x[r], scale_log2)),
-                                               _mm512_srli_epi32(entry, 20));
-            const __mmask16 low = _mm512_cmplt_epu32_mask(y, lowest);
-            const __m512i fresh = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(next)));
-            x[r] = _mm512_or_si512(_mm512_mask_slli_epi32(y, low, y, 16), _mm512_maskz_expand_epi32(low, fresh));
-            next += 2 * _mm_popcnt_u32(low);
+            x[r] = avx512::decode_step(x[r], entry, next);
         }
         tokens += 16 * registers;
         contexts += 16 * registers;

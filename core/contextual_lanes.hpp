@@ -37,12 +37,4 @@ using DecodeContextGroups = std::size_t (*)(std::uint32_t* tokens, const std::ui
 DecodeContextGroups decode_context_groups_avx512(unsigned lanes) noexcept;
 DecodeContextGroups decode_context_groups_avx2(unsigned lanes) noexcept;
 
-// Leaves the state below 2^16 where it needs a word.
-GRADWIRE_INLINE std::uint32_t decode_step(std::uint32_t& state, std::uint8_t context,
-                                          const ContextDecodeTable& table) noexcept {
-    const std::uint32_t entry = table.slot[std::uint32_t{context} << scale_log2 | (state & (scale - 1))];
-    state = ((entry >> 8 & 0xFFF) + 1) * (state >> scale_log2) + (entry >> 20);
-    return entry & 0xFF;
-}
-
 }  // namespace gradwire

@@ -4,69 +4,22 @@
 #include <cstring>
 
 #include "dispatch.hpp"
-#include "rans_lanes.hpp"
+#include "rans_words.hpp"
 
 namespace gradwire {
 namespace {
-
-void fill_decode_table(const Frequencies& frequencies, DecodeTable& table) noexcept {
-    std::uint32_t* slot = table.slot;
-    for (unsigned s = 0; s <= frequencies.top; ++s) {
-        const std::uint32_t f = frequencies.of[s];
-        for (std::uint32_t i = 0; i < f; ++i) *slot++ = s | (f - 1) << 8 | i << 20;
-    }
-}
-
-template <unsigned lanes>
-std::uint16_t* encode_groups_portable(const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table,
-                                      std::uint32_t* states, std::uint16_t* stack, const std::uint8_t*) {
-    std::uint32_t x[lanes];
-    std::copy(states, states + lanes, x);
-    for (std::size_t g = groups; g-- > 0;) {
-        const std::uint8_t* group = tokens + g * lanes;
-        for (unsigned lane = lanes; lane-- > 0;) stack = encode_step(x[lane], table.step[group[lane]], stack);
-    }
-    std::copy(x, x + lanes, states);
-    return stack;
-}
-
-template <unsigned lanes>
-std::size_t decode_groups_portable(std::uint8_t* tokens, std::size_t groups, const DecodeTable& table,
-                                   std::uint32_t* states, const std::uint8_t*& words, const std::uint8_t* last) {
-    std::uint32_t x[lanes];
-    std::copy(states, states + lanes, x);
-    const std::uint8_t* next = words;
-    std::size_t g = 0;
-    for (; g < groups && next <= last; ++g) {
-        std::uint8_t* group = tokens + g * lanes;
-        for (unsigned lane = 0; lane < lanes; ++lane) {
-            std::uint32_t y = x[lane];
-            group[lane] = decode_step(y, table);
-            const std::uint32_t low = y < lowest_state;
-            // No branch: which lane needs a word is as good as random.
-            x[lane] = y << (low * 16) | (load<std::uint16_t>(next) & (0u - low));
-            next += 2 * low;
-        }
-    }
-    std::copy(x, x + lanes, states);
-    words = next;
-    return g;
-}
 
 EncodeGroups encoder(unsigned lanes) noexcept {
 #if defined(__x86_64__)
     if (lanes >= 16 && simd() == Simd::avx512) return encode_groups_avx512(lanes);
     if (lanes >= 16 && simd() == Simd::avx2) return encode_groups_avx2(lanes);
 #endif
-    switch (lanes) {
-        case 1: return encode_groups_portable<1>;
-        case 2: return encode_groups_portable<2>;
-        case 4: return encode_groups_portable<4>;
-        case 8: return encode_groups_portable<8>;
-        case 16: return encode_groups_portable<16>;
-        case 32: return encode_groups_portable<32>;
-        default: return encode_groups_portable<64>;
-    }
+    return with_lanes(lanes, []<unsigned count>(Lanes<count>) -> EncodeGroups {
+        return [](const std::uint8_t* tokens, std::size_t groups, const EncodeTable& table, std::uint32_t* states,
+                  std::uint16_t* stack, const std::uint8_t*) {
+            return encode_groups_portable<count>(tokens, groups, table.step, states, stack);
+        };
+    });
 }
 
 DecodeGroups decoder(unsigned lanes) noexcept {
@@ -74,25 +27,17 @@ DecodeGroups decoder(unsigned lanes) noexcept {
     if (lanes >= 16 && simd() == Simd::avx512) return decode_groups_avx512(lanes);
     if (lanes >= 16 && simd() == Simd::avx2) return decode_groups_avx2(lanes);
 #endif
-    switch (lanes) {
-        case 1: return decode_groups_portable<1>;
-        case 2: return decode_groups_portable<2>;
-        case 4: return decode_groups_portable<4>;
-        case 8: return decode_groups_portable<8>;
-        case 16: return decode_groups_portable<16>;
-        case 32: return decode_groups_portable<32>;
-        default: return decode_groups_portable<64>;
-    }
+    return with_lanes(lanes, []<unsigned count>(Lanes<count>) -> DecodeGroups {
+        return [](std::uint8_t* tokens, std::size_t groups, const DecodeTable& table, std::uint32_t* states,
+                  const std::uint8_t*& words, const std::uint8_t* last) {
+            const auto decode = [&](std::size_t j, std::uint32_t& y) { tokens[j] = decode_step(y, table.slot); };
+            return decode_groups_portable<count>(groups, states, words, last, decode);
+        };
+    });
 }
 
 // Only one token is in use: f = 4096, and a step leaves the state as it is.
 bool single(const Frequencies& frequencies) noexcept { return frequencies.of[frequencies.top] == scale; }
-
-void check_end(const std::uint32_t* states, unsigned lanes) {
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (states[lane] != lowest_state)
-            throw MessageError("the message has a block whose lanes do not end in the state 2^16");
-}
 
 }  // namespace
 
@@ -108,14 +53,8 @@ EncodeTable make_encode_table(const Frequencies& frequencies) noexcept {
             table.start_frequency[s] = 0;
             continue;
         }
-        // ⌈2^64 / f⌉ is exact for x < 2^32. It does not fit for f = 1: there 2^64 − 1 gives x − 1, which bias makes up for.
-        table.step[s] = f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
-                               : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
-                                                   static_cast<std::uint16_t>(scale - f)};
-        // x < f·2^20, so x / f < 2^20. Rounding x, 1 / f and their product costs 3·2^−24 at most; 2^−21 less keeps the
-        // quotient from ever being too large, and it stays less than 1 too small. That holds too where x has its low 16
-        // bits still: ⌊⌊x / 2^16⌋ / f⌋ = ⌊x / (2^16·f)⌋.
-        table.inverse[s] = static_cast<float>((1.0 - 0x1p-21) / f);
+        table.step[s] = step_of(start, f);
+        table.inverse[s] = below_inverse(f);
         table.start_frequency[s] = start << 16 | f;
         start += f;
     }
@@ -184,11 +123,7 @@ Frequencies normalise(const TokenCounts& counts) noexcept {
 unsigned lanes_log2(const TokenCounts& counts, const Frequencies& frequencies) noexcept {
     std::uint64_t cost = 0;  // in 256ths of a bit
     for (unsigned s = 0; s <= frequencies.top; ++s) {
-        const std::uint32_t f = frequencies.of[s];
-        if (f == 0) continue;
-        const auto whole = static_cast<unsigned>(std::bit_width(f)) - 1;
-        const std::uint32_t log2 = 256 * whole + ((256 * f) >> whole) - 256;
-        cost += std::uint64_t{counts[s]} * (256 * scale_log2 - log2);
+        if (frequencies.of[s] != 0) cost += std::uint64_t{counts[s]} * token_cost(frequencies.of[s]);
     }
     unsigned result = 0;
     for (const unsigned threshold : {10, 11, 12, 13, 18, 19}) result += (cost >> 8) >> threshold != 0;
@@ -244,47 +179,21 @@ std::size_t rans_encode(const std::uint8_t* tokens, std::size_t m, const Frequen
 
 void rans_decode(std::uint8_t* tokens, std::size_t m, const Frequencies& frequencies, unsigned lanes,
                  const std::uint8_t* states, const std::uint8_t* words, std::size_t word_count) {
-    std::uint32_t x[most_lanes];
-    std::memcpy(x, states, 4 * std::size_t{lanes});
-    for (unsigned lane = 0; lane < lanes; ++lane)
-        if (x[lane] < lowest_state) throw MessageError("the message has a lane state below 2^16");
+    BlockWords block(states, lanes, words, word_count);
     if (single(frequencies)) {
-        if (word_count != 0) throw MessageError("the message has a block with words left over");
-        check_end(x, lanes);
+        block.check_end();
         std::memset(tokens, static_cast<int>(frequencies.top), m);
         return;
     }
-
     DecodeTable table;
-    fill_decode_table(frequencies, table);
-    const std::size_t groups = m / lanes;
-    const DecodeGroups decode = decoder(lanes);
-    const std::uint8_t* end = words + 2 * word_count;
-    std::size_t done = 0;
-    if (word_count >= lanes) done = decode(tokens, groups, table, x, words, end - 2 * lanes);
-
-    // Fewer words are left than a group may take: copied to where zeros follow, it need not look for their end.
-    std::uint8_t rest[4 * most_lanes] = {};
-    if (done < groups) {
-        const auto size = static_cast<std::size_t>(end - words);
-        std::memcpy(rest, words, size);
-        words = rest;
-        end = rest + size;
-        done += decode(tokens + done * lanes, groups - done, table, x, words, end);
-    }
-    bool enough = done == groups && words <= end;
-    for (std::size_t j = groups * lanes; enough && j < m; ++j) {
-        std::uint32_t& state = x[j - groups * lanes];
-        tokens[j] = decode_step(state, table);
-        if (state >= lowest_state) continue;
-        enough = words < end;
-        if (!enough) break;
-        state = state << 16 | load<std::uint16_t>(words);
-        words += 2;
-    }
-    if (!enough) throw MessageError("the message has a block with too few words");
-    if (words != end) throw MessageError("the message has a block with words left over");
-    check_end(x, lanes);
+    fill_slots(frequencies.of.data(), frequencies.top + 1, table.slot);
+    const DecodeGroups groups = decoder(lanes);
+    block.decode(
+        m,
+        [&](std::size_t first, std::size_t count, const std::uint8_t* last) {
+            return groups(tokens + first, count, table, block.x, block.words, last);
+        },
+        [&](std::size_t j, std::uint32_t& state) { tokens[j] = decode_step(state, table.slot); });
 }
 
 }  // namespace gradwire

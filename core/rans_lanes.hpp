@@ -25,6 +25,23 @@ struct EncodeTable {
     unsigned top;
 };
 
+// Of a token with f slots from start on.
+GRADWIRE_INLINE EncodeTable::Step step_of(std::uint32_t start, std::uint32_t f) noexcept {
+    // ⌈2^64 / f⌉ is exact for x < 2^32. It does not fit for f = 1: there 2^64 − 1 gives x − 1, which bias makes up for.
+    return f == 1 ? EncodeTable::Step{~std::uint64_t{0}, start + scale - 1, 1, scale - 1}
+                  : EncodeTable::Step{~std::uint64_t{0} / f + 1, start, static_cast<std::uint16_t>(f),
+                                      static_cast<std::uint16_t>(scale - f)};
+}
+
+// x < f·2^20, so x / f < 2^20. Rounding x, 1 / f and their product costs 3·2^−24 at most; 2^−21 less keeps the quotient
+// from ever being too large, and it stays less than 1 too small. That holds too where x has its low 16 bits still:
+// ⌊⌊x / 2^16⌋ / f⌋ = ⌊x / (2^16·f)⌋.
+GRADWIRE_INLINE float below_inverse(std::uint32_t f) noexcept { return static_cast<float>((1.0 - 0x1p-21) / f); }
+
+GRADWIRE_INLINE std::uint64_t pair_of(std::uint32_t start_frequency, float inverse) noexcept {
+    return std::uint64_t{start_frequency} << 32 | load<std::uint32_t>(&inverse);
+}
+
 // Of frequencies with more than one token in use.
 EncodeTable make_encode_table(const Frequencies& frequencies) noexcept;
 
@@ -67,9 +84,9 @@ GRADWIRE_INLINE std::uint16_t* encode_step(std::uint32_t& state, const EncodeTab
     return top;
 }
 
-// Leaves the state below 2^16 where it needs a word.
-GRADWIRE_INLINE std::uint8_t decode_step(std::uint32_t& state, const DecodeTable& table) noexcept {
-    const std::uint32_t entry = table.slot[state & (scale - 1)];
+// The token of a state, whose slot is in the table that begins at slots. Leaves the state below 2^16 where it needs a word.
+GRADWIRE_INLINE std::uint8_t decode_step(std::uint32_t& state, const std::uint32_t* slots) noexcept {
+    const std::uint32_t entry = slots[state & (scale - 1)];
     state = ((entry >> 8 & 0xFFF) + 1) * (state >> scale_log2) + (entry >> 20);
     return static_cast<std::uint8_t>(entry);
 }

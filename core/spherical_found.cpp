@@ -99,7 +99,8 @@ void FoundBlocks::read(std::size_t c, float* gain, std::uint64_t* index) const n
         const std::uint64_t rest = word >> width;
         const auto level = static_cast<unsigned>(std::countr_zero(rest));
         const std::uint64_t mantissa = rest >> level >> 1 & low_bits(level);
-        gain[b] = std::bit_cast<float>(static_cast<std::uint32_t>((kind - least_kind + lowest) << 23 | mantissa << (23 - level)));
+        const std::uint64_t pattern = (kind - least_kind + lowest) << 23 | mantissa << (23 - level);
+        gain[b] = std::bit_cast<float>(static_cast<std::uint32_t>(pattern));
         gains.skip(width + 2 * level + 1);
         if (!with_points) continue;
         // In the same loop: neither stream's next position waits for the other's.
