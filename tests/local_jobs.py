@@ -1,5 +1,6 @@
 """What the ranks do in the tests of local updates. Every job is called as job(rank, world, …) on all ranks."""
 
+import gc
 import io
 from pathlib import Path
 
@@ -85,6 +86,91 @@ def against_definition(rank, world, topology):
                     p.copy_(s)
     pairs = zip(model.parameters(), twin.parameters(), strict=True)
     return max((a - b).abs().max().item() for a, b in pairs)
+
+
+def ahead_against_definition(rank, world, ahead, dtype):
+    """Largest difference from the definition with top-k, by gather, over five rounds; and how far the rank moved."""
+    model, optimizer, updates = begin("gather", "topk:k=0.05", make=lambda: net(dtype=dtype), ahead=ahead)
+    twin = net(dtype=dtype)
+    inner = torch.optim.AdamW(twin.parameters(), 3e-3)
+    theta = [p.detach().float().clone().requires_grad_() for p in twin.parameters()]
+    outer = torch.optim.SGD(theta, lr=0.7, momentum=0.9, nesterov=True)
+    residuals = [torch.zeros_like(t) for t in theta]
+    moved = 0.0
+    for _ in range(5):
+        begun = [(t.detach() - ahead * e).to(dtype) for t, e in zip(theta, residuals, strict=True)]
+        with torch.no_grad():
+            for p, start in zip(twin.parameters(), begun, strict=True):
+                p.copy_(start)
+        for step in range(EVERY):
+            for own, its in ((model, optimizer), (twin, inner)):
+                x, y = batch(rank, step, dtype)
+                its.zero_grad()
+                cross_entropy(own(x).float(), y).backward()
+                if own is model and step == 0:
+                    moved = max(
+                        (p.float() - updates._start[name].to(dtype).float()).abs().max().item()
+                        for name, p in model.named_parameters()
+                    )
+                its.step()
+            updates.step()
+        for i, (t, p, start) in enumerate(zip(theta, twin.parameters(), begun, strict=True)):
+            due = start.float() - p.detach().float() + residuals[i]
+            sent = due
+            if due.dim() >= 2 and due.numel() >= 200:
+                message = gradwire.encode("topk:k=0.05", due.flatten(), 0)
+                sent = torch.from_numpy(gradwire.decode(message, due.numel())).view_as(due)
+            residuals[i] = due - sent
+            t.grad = sent.clone()
+            dist.all_reduce(t.grad)
+            t.grad /= world
+        outer.step()
+    pairs = zip((updates._start[name] for name, _ in twin.named_parameters()), theta, strict=True)
+    return max((a - b).abs().max().item() for a, b in pairs), moved
+
+
+def where_ranks_stand(rank, world):
+    """Prints of the model: after a round, after passes that train nothing, and after a forward pass in training."""
+    model, optimizer, updates = begin("gather", "topk:k=0.05")
+    for step in range(2 * EVERY):
+        one_step(rank, step, model, optimizer)
+        updates.step()
+    prints = [fingerprint(model.parameters())]
+    x, _ = batch(rank, 0)
+    with torch.no_grad():
+        model(x)
+    model.eval()
+    model(x)
+    model.train()
+    prints.append(fingerprint(model.parameters()))
+    model(x)
+    prints.append(fingerprint(model.parameters()))
+    one_step(rank, 0, model, optimizer)
+    updates.step()
+    away = [p.detach().clone() for p in model.parameters()]
+    model(x)  # within a round nothing moves
+    stays = all(torch.equal(a, b) for a, b in zip(away, model.parameters(), strict=True))
+    return prints, stays
+
+
+def without_feedback(rank, world):
+    """Whether a rank that keeps no residual stays at θ; and a model that outlives its LocalUpdates."""
+    model, optimizer, updates = begin("gather", "randomk:k=0.5,scale=true", error_feedback=False)
+    for step in range(EVERY):
+        one_step(rank, step, model, optimizer)
+        updates.step()
+    before = fingerprint(model.parameters())
+    model(batch(rank, 0)[0])
+    stays = fingerprint(model.parameters()) == before
+    model, optimizer, updates = begin("gather", "topk:k=0.05")
+    for step in range(EVERY):
+        one_step(rank, step, model, optimizer)
+        updates.step()
+    before = fingerprint(model.parameters())
+    del updates
+    gc.collect()
+    model(batch(rank, 0)[0])
+    return stays, fingerprint(model.parameters()) == before
 
 
 def conserve(rank, world, topology, rounds):
@@ -204,6 +290,10 @@ def refuse(rank, world, what):
             begin("sharded", make=lambda: net(seed=int(odd)))
         elif what == "every":
             begin("sharded", every=2 + odd)
+        elif what == "ahead":
+            begin("sharded", ahead=0.25 * (1 + odd))
+        elif what == "too far":
+            begin("sharded", ahead=1.5)
         elif what == "codec":
             begin("sharded", "topk:k=0.1" if odd else "topk:k=0.2")
         elif what == "topology":

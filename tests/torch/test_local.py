@@ -17,6 +17,26 @@ def test_dense_messages_give_diloco_as_written_down(three, topology):
     assert max(three.run(jobs.against_definition, topology)) < 1e-5
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("ahead", [0.0, 0.5, 1.0])
+def test_rounds_begin_ahead_as_written_down(three, ahead, dtype):
+    for difference, moved in three.run(jobs.ahead_against_definition, ahead, dtype):
+        assert difference < 1e-6
+        assert (moved > 1e-3) == (ahead > 0)
+
+
+def test_ranks_move_with_the_first_forward_pass_in_training(three):
+    results = three.run(jobs.where_ranks_stand)
+    common = only([prints[0] for prints, _ in results])
+    assert all(prints[1] == common for prints, _ in results)
+    assert len({common, *(prints[2] for prints, _ in results)}) == 4
+    assert all(stays for _, stays in results)
+
+
+def test_without_a_residual_or_its_owner_nothing_moves(two):
+    assert only(two.run(jobs.without_feedback)) == (True, True)
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_nothing_is_lost_over_rounds(three, topology):
     """What the model moved and what the residuals hold is the mean of all the ways."""
@@ -119,6 +139,8 @@ def test_d13_states_load_at_another_world_size_with_the_sum_kept(two, three, tmp
         ("model", "ParameterError", "not parameters of the model"),
         ("replicas", "RuntimeError", "the replicas have diverged: the model at the start"),
         ("every", "ParameterError", "rank 1 has every=3"),
+        ("ahead", "ParameterError", "ahead=0.5"),
+        ("too far", "ParameterError", "ahead is 1.5"),
         ("codec", "ParameterError", "codec: rank 0 has topk:k=0.2"),
         ("topology", "ParameterError", "'ring'"),
         ("unbiased", "ParameterError", "not contractive"),

@@ -18,6 +18,7 @@ from gradwire.kernels.threads import limit_threads
 from gradwire.torch.agreement import agree
 from gradwire.torch.gathered import Gathered
 from gradwire.torch.replicas import check_replicas
+from gradwire.torch.round_start import RoundStart
 from gradwire.torch.sharded import Exchanged, Sharded
 from gradwire.torch.shards import Residual, cut
 from gradwire.torch.states import part_of, parts, redraw
@@ -25,7 +26,7 @@ from gradwire.torch.weights import Weights
 
 __all__ = ["LocalStats", "LocalUpdates"]
 
-STATE_VERSION = 2
+STATE_VERSION = 3
 
 
 def nesterov(parameters: list[torch.Tensor]) -> torch.optim.Optimizer:
@@ -57,7 +58,8 @@ class LocalUpdates:
 
     With θ the common parameters at the start of a round, and θ_i those of rank i after H steps of its own optimizer:
     Δ_i = θ − θ_i is sent with error feedback, in either topology, and θ ← outer(θ, gradient = mean of C(Δ_i + e_i)).
-    Then every rank goes on from θ; its own optimizer keeps its state.
+    Then every rank goes on from θ; its own optimizer keeps its state. With `ahead` = a > 0 rank i trains from
+    θ − a·e_i, and Δ_i is the way from there: it learns what its residual does not hold already.
 
     - Which tensors travel how: see `Weights`. Parameters move by the outer optimizer; running means and variances
       of batch norms become their mean over the ranks. Everything else stays each rank's own.
@@ -78,6 +80,7 @@ class LocalUpdates:
         small: parameters with fewer entries go dense.
         seed: of the codec's randomness; the same on every rank.
         error_feedback: send later what a message left out; without it any codec is taken.
+        ahead: the share of its residual that a rank trains ahead from, 0 to 1; 0 is plain error feedback.
         check_every: rounds between two checks that the replicas are equal; 0 is never.
         group: a gloo group that carries nothing else; a new one of all ranks by default.
 
@@ -94,8 +97,9 @@ class LocalUpdates:
         ...     updates.step()
 
     Source: Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models", 2023, Algorithm 1;
-    compressed with error feedback: Sarfi et al., SparseLoCo, 2025. Differs: SparseLoCo decays the residual and
-    has no outer momentum; give `outer=lambda p: torch.optim.SGD(p, lr=1)` for the latter.
+    compressed with error feedback: Sarfi et al., SparseLoCo, 2025; ahead=1 is the step ahead of Xu, Huo and Huang,
+    AAAI 2021. Differs: SparseLoCo decays the residual and has no outer momentum; give
+    `outer=lambda p: torch.optim.SGD(p, lr=1)` for the latter.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class LocalUpdates:
         small: int = 1024,
         seed: int = 0,
         error_feedback: bool = True,
+        ahead: float = 0.5,
         check_every: int = 10,
         group: dist.ProcessGroup | None = None,
     ) -> None:
@@ -118,6 +123,8 @@ class LocalUpdates:
         for name, value, least in (("every", every, 1), ("small", small, 0), ("check_every", check_every, 0)):
             if value < least:
                 raise ParameterError(f"{name} is {value}; give {least} or more")
+        if not 0 <= ahead <= 1:
+            raise ParameterError(f"ahead is {ahead}; give a share in 0 … 1")
         if topology not in ("sharded", "gather"):
             raise ParameterError(f"topology is {topology!r}; give 'sharded' or 'gather'")
         self.optimizer = optimizer
@@ -129,7 +136,7 @@ class LocalUpdates:
                 "gradwire version": gradwire.__version__,
                 "codec": str(codec),
                 "settings": f"every={every}, topology={topology}, small={small}, seed={seed}, "
-                f"error_feedback={error_feedback}, check_every={check_every}",
+                f"error_feedback={error_feedback}, ahead={ahead}, check_every={check_every}",
                 "model layout": self.weights.describe(),
             },
             dist.get_process_group_ranks(group) if group else range(dist.get_world_size()),
@@ -150,6 +157,9 @@ class LocalUpdates:
                 for name, p in self.weights.parameters.items()
             }
             self._statistics = {name: buffer.clone() for name, buffer in self.weights.statistics.items()}
+        self._round_start = RoundStart(ahead if error_feedback else 0.0, self.weights, self._start)
+        self._round_start.attach(model)
+        self._round_start.renew(self._residual.sent)
         self.outer = outer(list(self._start.values()))
         self._round = 0
         self._steps = 0
@@ -158,7 +168,7 @@ class LocalUpdates:
 
     @property
     def steps_in_round(self) -> int:
-        """Steps since the last round ended; 0 where all replicas are equal."""
+        """Steps since the last round ended; at 0, until the next forward pass in training, all replicas are equal."""
         return self._steps
 
     def step(self) -> bool:
@@ -174,6 +184,7 @@ class LocalUpdates:
             RuntimeError: a rank failed, is at another round, or its replica has diverged.
         """
         self._steps += 1
+        self._round_start.early = False
         if self._steps < self.every:
             return False
         self.end_round()
@@ -198,11 +209,10 @@ class LocalUpdates:
             self._check(f"after round {self._round - 1}")
 
     def _way(self) -> torch.Tensor:
-        """The vector of this rank: θ − θ_i of the parameters, values of the statistics; float32 on the CPU."""
+        """The vector of this rank: Δ_i of the parameters, values of the statistics; float32 on the CPU."""
         flat = torch.empty(self.weights.n)
         for name, p in self.weights.parameters.items():
-            # The round began at θ as the parameter's own type holds it.
-            difference = self._start[name].to(p.dtype).float() - p.float()
+            difference = self._round_start.of(name) - p.float()
             self.weights.places[name].of(flat).copy_(difference.flatten())
         for name, buffer in self.weights.statistics.items():
             self.weights.places[name].of(flat).copy_(buffer.flatten())
@@ -219,8 +229,7 @@ class LocalUpdates:
     @torch.no_grad()
     def _follow(self) -> None:
         """Set the model to the start of the round."""
-        for name, p in self.weights.parameters.items():
-            p.copy_(self._start[name])
+        self._round_start.renew(self._residual.sent)
         for name, buffer in self.weights.statistics.items():
             buffer.copy_(self._statistics[name])
 
@@ -254,6 +263,7 @@ class LocalUpdates:
             "round": self._round,
             "steps": self._steps,
             part_of(self._topology.bytes.rank): {
+                "away": int(self._round_start.away),
                 "start": {name: p.detach().clone() for name, p in self._start.items()},
                 "statistics": {name: buffer.clone() for name, buffer in self._statistics.items()},
                 "outer": outer,
@@ -302,7 +312,9 @@ class LocalUpdates:
         self._load_common(theirs[0])
         self._residual = Residual(sent, owned)
         self._round, self._steps = int(state["round"]), int(state["steps"])
-        if not self._steps:
+        if self._steps:
+            self._round_start.resume(self._residual.sent, bool(theirs[0]["away"]))
+        else:
             self._follow()
 
     def _places(self, world: int) -> list[list[slice]]:
