@@ -89,7 +89,7 @@ def main() -> None:
         results = [accuracy(options, codec, ahead, seed) for seed in range(options.seeds)]
         of = [result for result, _ in results]
         shown = f"{statistics.mean(of):.1f} ± {statistics.stdev(of):.1f} %"
-        print(f"{codec:40}{ahead:6g}{shown:>16}{results[0][1] / 1e6:10.1f}", flush=True)
+        print(f"{codec:40}{ahead:6g}{shown:>16}{results[0][1] / 1e6:10.2f}", flush=True)
 
 
 if __name__ == "__main__":
