@@ -185,6 +185,43 @@ nb::list encode(FloatsIn x, const FoundBlocks& found) {
     return pieces;
 }
 
+// All blocks of a bit stream; zero, unless it is empty, tells which are of zeros. One thread reads, and another puts away what
+// was read just before.
+FoundBlocks read_blocks(BlockReader& blocks, const BlockSplit& split, const std::vector<bool>& zero) {
+    FoundBlocks found(split, chunk_of(split));
+    constexpr std::size_t together = 8;
+    struct Group {
+        std::unique_ptr<std::uint64_t[]> index;
+        std::unique_ptr<float[]> gain;
+        std::vector<float> raw[together];
+    };
+    const std::size_t groups = parts_of(found.chunks(), together), room = std::min(split.m, together * found.chunk());
+    Group two[2];
+    for (Group& group : two) group = {buffer<std::uint64_t>(room), buffer<float>(room), {}};
+    const auto each_chunk = [&](std::size_t g, const auto& work) {
+        const std::size_t end = std::min(found.chunks(), (g + 1) * together);
+        for (std::size_t c = g * together; c < end; ++c) {
+            const std::size_t at = (c - g * together) * found.chunk();
+            work(c, two[g % 2].index.get() + at, two[g % 2].gain.get() + at, two[g % 2].raw[c - g * together]);
+        }
+    };
+    for (std::size_t g = 0; g <= groups; ++g)
+        in_parallel(2, split.n, [&](std::size_t task) {
+            if (task == 0 && g < groups)
+                each_chunk(g, [&](std::size_t c, std::uint64_t* index, float* gain, std::vector<float>& raw) {
+                    const std::size_t first = found.first(c), count = found.count(c);
+                    for (std::size_t b = 0; b < count; ++b) gain[b] = !zero.empty() && zero[first + b] ? 0.0f : 1.0f;
+                    raw.clear();
+                    blocks.read(count, index, gain, raw);
+                });
+            if (task == 1 && g > 0)
+                each_chunk(g - 1, [&](std::size_t c, const std::uint64_t* index, const float* gain, std::vector<float>& raw) {
+                    found.put(c, index, gain, std::move(raw));
+                });
+        });
+    return found;
+}
+
 std::pair<FoundBlocks, std::size_t> decode(BytesIn data, std::size_t n, std::size_t m) {
     const BlockSplit split = checked_split(n, m);
     const nb::gil_scoped_release release;
@@ -210,19 +247,8 @@ std::pair<FoundBlocks, std::size_t> decode(BytesIn data, std::size_t n, std::siz
                 norms[begin + b] = static_cast<std::uint16_t>(v[b]);
             }
         });
-    FoundBlocks found(split, chunk_of(split));
-    const auto index = buffer<std::uint64_t>(found.chunk());
-    const auto gain = buffer<float>(found.chunk());
     BlockReader blocks(reader, split, head, norms);
-    for (std::size_t c = 0; c < found.chunks(); ++c) {
-        const std::size_t count = found.count(c);
-        std::fill_n(gain.get(), count, 1.0f);
-        if (head.zeros)
-            for (std::size_t b = 0; b < count; ++b) gain[b] = zero[found.first(c) + b] ? 0.0f : 1.0f;
-        std::vector<float> raw;
-        blocks.read(count, index.get(), gain.get(), raw);
-        found.put(c, index.get(), gain.get(), std::move(raw));
-    }
+    FoundBlocks found = read_blocks(blocks, split, zero);
     blocks.finish();
     return {std::move(found), data.size() - reader.left()};
 }

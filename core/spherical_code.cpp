@@ -134,7 +134,8 @@ ChosenHead choose_head(const FoundBlocks& found) {
     }
     for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
         for (unsigned level = 0; level < 4; ++level)
-            still_bits += seen[exponent][level] * gamma_width(norm_of(exponent << 23, level, still.base));
+            if (seen[exponent][level] > 0)
+                still_bits += seen[exponent][level] * gamma_width(norm_of(exponent << 23, level, still.base));
     still.r = moving.r = costs.best();
     return still_bits <= moving_bits ? ChosenHead{still, there, bound, raw_bits + still_bits}
                                      : ChosenHead{moving, there, bound, raw_bits + moving_bits};

@@ -16,13 +16,14 @@ public:
     void add(std::uint64_t number) noexcept {
         const auto width = static_cast<unsigned>(std::bit_width(number));
         ++counts_[width][(number << leading) >> width & 31];
+        widest_ = width > widest_ ? width : widest_;
     }
 
     // The least such parameter, of 0 … 31.
     unsigned best() const noexcept {
         std::uint64_t least = ~std::uint64_t{0};
         unsigned best = 0;
-        for (unsigned r = 0; r < 32; ++r)
+        for (unsigned r = 0; r < 32 && r <= widest_; ++r)  // beyond, there are no quotients to shorten
             if (const std::uint64_t bits = bits_with(r); bits < least) {
                 least = bits;
                 best = r;
@@ -35,7 +36,7 @@ private:
 
     std::uint64_t bits_with(unsigned r) const noexcept {
         std::uint64_t bits = 0;
-        for (unsigned width = 0; width < widths; ++width)
+        for (unsigned width = 0; width <= widest_; ++width)
             for (unsigned low = 0; low < 32; ++low) {
                 const std::uint64_t count = counts_[width][low];
                 if (count == 0) continue;
@@ -46,7 +47,7 @@ private:
         return bits;
     }
 
-    unsigned escape_;
+    unsigned escape_, widest_ = 0;
     std::uint64_t counts_[widths][32] = {};
 };
 
