@@ -153,6 +153,19 @@ def where_ranks_stand(rank, world):
     return prints, stays
 
 
+def compiled(rank, world):
+    """Prints of the model after rounds ahead, its passes compiled and not."""
+    prints = []
+    for wrap in (lambda model: model, lambda model: torch.compile(model, backend="eager", fullgraph=True)):
+        model, optimizer, updates = begin("gather", "topk:k=0.05")
+        called = wrap(model)
+        for step in range(3 * EVERY):
+            one_step(rank, step, called, optimizer)
+            updates.step()
+        prints.append(fingerprint(model.parameters()))
+    return prints
+
+
 def without_feedback(rank, world):
     """Whether a rank that keeps no residual stays at θ; and a model that outlives its LocalUpdates."""
     model, optimizer, updates = begin("gather", "randomk:k=0.5,scale=true", error_feedback=False)

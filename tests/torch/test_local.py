@@ -33,6 +33,11 @@ def test_ranks_move_with_the_first_forward_pass_in_training(three):
     assert all(stays for _, stays in results)
 
 
+def test_a_compiled_model_moves_too(two):
+    plain, compiled = only(two.run(jobs.compiled))
+    assert compiled == plain
+
+
 def test_without_a_residual_or_its_owner_nothing_moves(two):
     assert only(two.run(jobs.without_feedback)) == (True, True)
 
