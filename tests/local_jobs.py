@@ -99,19 +99,16 @@ def ahead_against_definition(rank, world, ahead, dtype):
     moved = 0.0
     for _ in range(5):
         begun = [(t.detach() - ahead * e).to(dtype) for t, e in zip(theta, residuals, strict=True)]
-        with torch.no_grad():
-            for p, start in zip(twin.parameters(), begun, strict=True):
-                p.copy_(start)
         for step in range(EVERY):
             for own, its in ((model, optimizer), (twin, inner)):
                 x, y = batch(rank, step, dtype)
                 its.zero_grad()
                 cross_entropy(own(x).float(), y).backward()
-                if own is model and step == 0:
-                    moved = max(
-                        (p.float() - updates._start[name].to(dtype).float()).abs().max().item()
-                        for name, p in model.named_parameters()
-                    )
+                if own is twin and step == 0:
+                    with torch.no_grad():
+                        for p, start in zip(twin.parameters(), begun, strict=True):
+                            moved = max(moved, (p - start).abs().max().item())
+                            p.copy_(start)
                 its.step()
             updates.step()
         for i, (t, p, start) in enumerate(zip(theta, twin.parameters(), begun, strict=True)):
@@ -125,32 +122,31 @@ def ahead_against_definition(rank, world, ahead, dtype):
             dist.all_reduce(t.grad)
             t.grad /= world
         outer.step()
+        with torch.no_grad():
+            for p, t in zip(twin.parameters(), theta, strict=True):
+                p.copy_(t)
     pairs = zip((updates._start[name] for name, _ in twin.named_parameters()), theta, strict=True)
     return max((a - b).abs().max().item() for a, b in pairs), moved
 
 
 def where_ranks_stand(rank, world):
-    """Prints of the model: after a round, after passes that train nothing, and after a forward pass in training."""
+    """Prints of the model after a round, after passes and a skipped step, and how far a step of rate 0 brings it."""
     model, optimizer, updates = begin("gather", "topk:k=0.05")
     for step in range(2 * EVERY):
         one_step(rank, step, model, optimizer)
         updates.step()
     prints = [fingerprint(model.parameters())]
-    x, _ = batch(rank, 0)
-    with torch.no_grad():
-        model(x)
-    model.eval()
-    model(x)
-    model.train()
+    cross_entropy(model(batch(rank, 0)[0]), batch(rank, 0)[1]).backward()
+    updates.step()  # as if a GradScaler had skipped the optimizer's
     prints.append(fingerprint(model.parameters()))
-    model(x)
-    prints.append(fingerprint(model.parameters()))
-    one_step(rank, 0, model, optimizer)
-    updates.step()
-    away = [p.detach().clone() for p in model.parameters()]
-    model(x)  # within a round nothing moves
-    stays = all(torch.equal(a, b) for a, b in zip(away, model.parameters(), strict=True))
-    return prints, stays
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    ways = []
+    for _ in range(2):  # within a round it moves once
+        optimizer.step()
+        ways.append(updates._way().abs().max().item())
+        moved = max((p - updates._start[name]).abs().max().item() for name, p in model.named_parameters())
+    return prints, ways, moved, 0.5 * updates._residual.sent.abs().max().item()
 
 
 def compiled(rank, world):
@@ -167,23 +163,28 @@ def compiled(rank, world):
 
 
 def without_feedback(rank, world):
-    """Whether a rank that keeps no residual stays at θ; and a model that outlives its LocalUpdates."""
+    """Whether a rank that keeps no residual stays at θ, and one whose LocalUpdates are gone."""
     model, optimizer, updates = begin("gather", "randomk:k=0.5,scale=true", error_feedback=False)
     for step in range(EVERY):
         one_step(rank, step, model, optimizer)
         updates.step()
-    before = fingerprint(model.parameters())
-    model(batch(rank, 0)[0])
-    stays = fingerprint(model.parameters()) == before
+    stays = ends_where_it_began(rank, model, optimizer)
     model, optimizer, updates = begin("gather", "topk:k=0.05")
     for step in range(EVERY):
         one_step(rank, step, model, optimizer)
         updates.step()
-    before = fingerprint(model.parameters())
     del updates
     gc.collect()
-    model(batch(rank, 0)[0])
-    return stays, fingerprint(model.parameters()) == before
+    return stays, ends_where_it_began(rank, model, optimizer)
+
+
+def ends_where_it_began(rank, model, optimizer):
+    """Whether a step of rate 0 leaves the model as it is."""
+    before = fingerprint(model.parameters())
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    one_step(rank, 0, model, optimizer)
+    return fingerprint(model.parameters()) == before
 
 
 def conserve(rank, world, topology, rounds):

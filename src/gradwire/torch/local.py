@@ -58,8 +58,8 @@ class LocalUpdates:
 
     With θ the common parameters at the start of a round, and θ_i those of rank i after H steps of its own optimizer:
     Δ_i = θ − θ_i is sent with error feedback, in either topology, and θ ← outer(θ, gradient = mean of C(Δ_i + e_i)).
-    Then every rank goes on from θ; its own optimizer keeps its state. With `ahead` = a > 0 rank i trains from
-    θ − a·e_i, and Δ_i is the way from there: it learns what its residual does not hold already.
+    Then every rank goes on from θ; its own optimizer keeps its state. With `ahead` = a > 0 rank i takes its
+    steps from θ − a·e_i, and Δ_i is the way from there: it learns what its residual does not hold already.
 
     - Which tensors travel how: see `Weights`. Parameters move by the outer optimizer; running means and variances
       of batch norms become their mean over the ranks. Everything else stays each rank's own.
@@ -158,7 +158,7 @@ class LocalUpdates:
             }
             self._statistics = {name: buffer.clone() for name, buffer in self.weights.statistics.items()}
         self._round_start = RoundStart(ahead if error_feedback else 0.0, self.weights, self._start)
-        self._round_start.attach(model)
+        self._round_start.attach(optimizer)
         self._round_start.renew(self._residual.sent)
         self.outer = outer(list(self._start.values()))
         self._round = 0
@@ -168,7 +168,7 @@ class LocalUpdates:
 
     @property
     def steps_in_round(self) -> int:
-        """Steps since the last round ended; at 0, until the next forward pass in training, all replicas are equal."""
+        """Steps since the last round ended; 0 where all replicas are equal."""
         return self._steps
 
     def step(self) -> bool:
@@ -184,7 +184,6 @@ class LocalUpdates:
             RuntimeError: a rank failed, is at another round, or its replica has diverged.
         """
         self._steps += 1
-        self._round_start.early = False
         if self._steps < self.every:
             return False
         self.end_round()

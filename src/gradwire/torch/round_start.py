@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
 
 from gradwire.torch.weights import Weights
 
@@ -15,10 +14,10 @@ __all__ = ["RoundStart"]
 
 
 class RoundStart:
-    """Moves a rank to θ − ahead·e, e its residual, before the first forward pass in training of each round.
+    """Moves a rank to θ − ahead·e, e its residual, before its first step of each round.
 
-    Until then the model is θ on every rank, for evaluation and checkpoints. What a rank learns from there is what its
-    residual does not hold already.
+    Until then the model is θ on every rank, for evaluation and checkpoints; the first gradient of a round is of θ, too.
+    What a rank learns from there is what its residual does not hold already.
 
     Args:
         distance: ahead ≥ 0.
@@ -27,7 +26,6 @@ class RoundStart:
 
     Attributes:
         away: whether the rank has moved in this round.
-        early: whether no step of the round has been taken.
     """
 
     def __init__(self, distance: float, weights: Weights, common: Mapping[str, torch.Tensor]) -> None:
@@ -36,34 +34,35 @@ class RoundStart:
         self._common = common
         self._residual = torch.zeros(weights.n)
         self.away = False
-        self.early = True
 
-    def attach(self, model: nn.Module) -> None:
-        """Let the model's forward passes call; the model does not keep this alive."""
+    def attach(self, optimizer: torch.optim.Optimizer) -> None:
+        """Let the optimizer's steps call; the optimizer does not keep this alive.
+
+        Not the model's forward passes: those may be compiled, or stand between a forward and its backward.
+        """
         if self._distance == 0:
             return
         me = weakref.ref(self)
 
-        @torch.compiler.disable  # type: ignore[untyped-decorator]
-        def before_forward(module: nn.Module, inputs: Any) -> None:
+        def before_step(*_: Any) -> None:
             start = me()
-            if start is not None and module.training and torch.is_grad_enabled():
+            if start is not None:
                 start._go()
 
-        model.register_forward_pre_hook(before_forward)
+        optimizer.register_step_pre_hook(before_step)
 
     @torch.no_grad()
     def renew(self, residual: torch.Tensor) -> None:
         """Begin a round: set the parameters to θ."""
         self._residual = residual
-        self.away, self.early = False, True
+        self.away = False
         for name, p in self._weights.parameters.items():
             p.copy_(self._common[name])
 
     def resume(self, residual: torch.Tensor, away: bool) -> None:
         """Go on within a round, whose parameters are there."""
         self._residual = residual
-        self.away, self.early = away, False
+        self.away = away
 
     def of(self, name: str) -> torch.Tensor:
         """Where a parameter stood when training began in this round, as its type holds it: float32."""
@@ -75,7 +74,7 @@ class RoundStart:
 
     @torch.no_grad()
     def _go(self) -> None:
-        if self.away or not self.early:
+        if self.away:
             return
         self.away = True
         for name in self._weights.compressed:  # the others have no residual
