@@ -132,22 +132,6 @@ void read_section(ByteReader& reader, std::size_t m, const Take& take) {
     }
 }
 
-// The marks of an encoder's blocks of zeros.
-void append_marks(std::vector<std::uint8_t>& out, const FoundBlocks& found) {
-    FoundReader blocks(found, false);
-    std::size_t next = 0, count = 0;  // of the chunk
-    append_section(out, found.split().m, [&](std::size_t, std::size_t size, std::uint32_t* marks) {
-        for (std::size_t b = 0; b < size; ++b) {
-            if (next == count) {
-                blocks.next();
-                next = 0;
-                count = blocks.count();
-            }
-            marks[b] = blocks.gain()[next++] == 0;
-        }
-    });
-}
-
 // In two pieces: head and sections, and the bit stream.
 nb::list encode(FloatsIn x, const FoundBlocks& found) {
     if (x.size() != found.split().n) throw nb::value_error("the blocks were found in a vector of another length");
@@ -157,7 +141,12 @@ nb::list encode(FloatsIn x, const FoundBlocks& found) {
     {
         const nb::gil_scoped_release release;
         auto [head, there, bits_bound, norm_bits] = choose_head(found);
-        if (head.zeros) append_marks(first, found);
+        if (head.zeros) {
+            GainReader gains(found);
+            append_section(first, found.split().m, [&](std::size_t, std::size_t size, std::uint32_t* marks) {
+                for (std::size_t b = 0; b < size; ++b) marks[b] = *gains.next() == 0;
+            });
+        }
         // Many norms take less in a section, as a rule: then the bits are written once.
         head.sectioned = there >= section_least;
         std::vector<std::uint8_t> section;

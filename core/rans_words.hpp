@@ -87,8 +87,8 @@ struct BlockWords {
             if (x[lane] < lowest_state) throw MessageError("the message has a lane state below 2^16");
     }
 
-    // m tokens: groups(first, groups, last) decodes some groups from token number `first` on, as DecodeGroups, and one(j,
-    // state) a single one.
+    // m tokens: decode_groups(first, groups, last) decodes some groups from token number `first` on, as DecodeGroups, and
+    // one(j, state) a single one.
     template <class Groups, class One>
     void decode(std::size_t m, const Groups& decode_groups, const One& one) {
         const std::size_t groups = m / lanes;

@@ -144,13 +144,9 @@ ChosenHead choose_head(const FoundBlocks& found) {
 std::size_t Norms::read(std::uint32_t* norms, std::size_t most) noexcept {
     std::size_t read = 0;
     while (read < most) {
-        if (next_ == count_) {
-            if (!found_.next()) break;
-            next_ = 0;
-            count_ = found_.count();
-        }
-        const float gain = found_.gain()[next_++];
-        if (gain != 0) norms[read++] = next_norm(gain, prediction_);
+        const float* const gain = gains_.next();
+        if (gain == nullptr) break;
+        if (*gain != 0) norms[read++] = next_norm(*gain, prediction_);
     }
     return read;
 }

@@ -54,13 +54,12 @@ private:
 // The norms of the blocks that are not of zeros, in order.
 class Norms {
 public:
-    Norms(const FoundBlocks& found, const SphericalHead& head) : found_(found, false), prediction_(head) {}
+    Norms(const FoundBlocks& found, const SphericalHead& head) : gains_(found), prediction_(head) {}
     // The next `most` of them, or all that are left; returns how many.
     std::size_t read(std::uint32_t* norms, std::size_t most) noexcept;
 
 private:
-    FoundReader found_;
-    std::size_t next_ = 0, count_ = 0;  // of the chunk
+    GainReader gains_;
     Prediction prediction_;
 };
 

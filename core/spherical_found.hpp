@@ -71,4 +71,24 @@ private:
     std::unique_ptr<std::uint64_t[]> index_;
 };
 
+// All gains, one by one.
+class GainReader {
+public:
+    explicit GainReader(const FoundBlocks& found) : blocks_(found, false) {}
+
+    // The next one; null behind the last.
+    const float* next() noexcept {
+        if (at_ == end_) {
+            if (!blocks_.next()) return nullptr;
+            at_ = blocks_.gain();
+            end_ = at_ + blocks_.count();
+        }
+        return at_++;
+    }
+
+private:
+    FoundReader blocks_;
+    const float *at_ = nullptr, *end_ = nullptr;
+};
+
 }  // namespace gradwire

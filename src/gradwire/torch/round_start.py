@@ -32,7 +32,7 @@ class RoundStart:
         self._distance = distance
         self._weights = weights
         self._common = common
-        self._residual = torch.zeros(weights.n)
+        self._residual = torch.empty(0)  # until the first round begins
         self.away = False
 
     def attach(self, optimizer: torch.optim.Optimizer) -> None:

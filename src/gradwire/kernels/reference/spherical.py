@@ -125,9 +125,7 @@ def spherical_values(found: SphericalBlocks, seed: int, out: Floats) -> None:
     """
     index, gain, raw = found.index, found.gain, found.raw
     out[:] = 0
-    short, longer = divmod(len(out), len(gain))
-    lengths = np.where(np.arange(len(gain)) < longer, short + 1, short)
-    out[np.repeat(gain == RAW, lengths)] = raw
+    out[np.repeat(gain == RAW, np.diff(block_bounds(len(out), len(gain))))] = raw
     for first, begin, d, count in _groups(len(out), len(index)):
         chosen = np.flatnonzero(gain[first : first + count] > 0)
         points = pair_points(seed, index[first + chosen] >> np.uint64(1), d)
